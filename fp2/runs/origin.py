@@ -32,6 +32,8 @@ Key = tuple[str, ...]
 HERE = (*HIDDEN_SECTIONS, "tracking", "report")
 """Sections that commands take from this machine, not from a logged config."""
 EVERY = ("answers", "data", "engine", "model", "probe", "scorer", "task")
+MAX_DEPTH = 100
+"""Levels of a config that is read; the reader recurses once for each."""
 PERMISSIONS = ("address", "api_key_env", "base_url", "pickled_weights", "trust_remote_code")
 """Settings by which a run gets a key, connects to somebody or is permitted something."""
 _IMPORTED = re.compile(
@@ -49,18 +51,26 @@ class ForeignRunError(Fp2Error):
 
 
 def read_plain(folder: Path, name: str = artifacts.CONFIG) -> Any:
-    """Return a run's config (or its overrides) as plain data: no tag, alias or interpolation is resolved."""
+    """Return a run's config (or its overrides) as plain data: no tag, alias or interpolation is resolved.
+
+    Raises
+    ------
+    Fp2Error
+        If the file cannot be read, has an alias, or nests values more than `MAX_DEPTH` levels deep.
+    """
     import yaml
 
-    class Loader(yaml.SafeLoader):
-        def compose_node(self, parent: Any, index: Any) -> Any:
-            if self.check_event(yaml.AliasEvent):  # a few lines of them stand for gigabytes, or contain themselves
-                raise yaml.YAMLError("it has an alias")
-            return super().compose_node(parent, index)
-
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # PyYAML may have been built without libyaml
     try:
-        return yaml.load((folder / name).read_text(encoding="utf-8"), Loader)
-    except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
+        text, depth = (folder / name).read_text(encoding="utf-8"), 0
+        for event in yaml.parse(text, loader):
+            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+            if isinstance(event, yaml.AliasEvent):  # a few lines of them stand for gigabytes, or contain themselves
+                raise yaml.YAMLError("it has an alias")
+            if depth > MAX_DEPTH:
+                raise yaml.YAMLError(f"it is nested more than {MAX_DEPTH} levels deep")
+        return yaml.load(text, loader)
+    except (OSError, ValueError, yaml.YAMLError) as error:
         problem = f"the run's {Path(name).stem} cannot be read: {' '.join(str(error).split())}"
         raise Fp2Error(problem, where=str(folder)) from error
 

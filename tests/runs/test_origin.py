@@ -19,7 +19,7 @@ from fake_server import FakeServer, serving
 from fp2.cli import app
 from fp2.errors import Fp2Error
 from fp2.runs.logged import logged_config
-from fp2.runs.origin import ForeignRunError, is_own, logged_overrides, named_outside, state_again
+from fp2.runs.origin import MAX_DEPTH, ForeignRunError, is_own, logged_overrides, named_outside, read_plain, state_again
 
 pytestmark = pytest.mark.long
 UNTRACKED = "tracking.enabled=false"
@@ -445,3 +445,21 @@ def test_a_part_that_is_stated_states_no_other(finished: Bench) -> None:
             state_again(finished.root, finished.config(), plain, [word])
     state_again(finished.root, finished.config(), plain, ["+scorer.x={target: n:D}"])
     assert plain["scorer"]["x"] == {"target": "n:D", "unit": 1}
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("a: &x [1]\nb: *x\n", "alias"),
+        ("[" * 5000, "levels deep"),
+        ("- " * 5000, "levels deep"),
+        ("a: !!python/name:os", "tag"),
+    ],
+    ids=["alias", "flow", "block", "tag"],
+)
+def test_a_config_that_would_exhaust_its_reader_is_refused(tmp_path: Path, text: str, problem: str) -> None:
+    (tmp_path / "config.yaml").write_text(text, encoding="utf-8")
+    with pytest.raises(Fp2Error, match=problem):
+        read_plain(tmp_path)
+    (tmp_path / "config.yaml").write_text("[" * MAX_DEPTH + "]" * MAX_DEPTH, encoding="utf-8")
+    assert str(read_plain(tmp_path)).count("[") == MAX_DEPTH
