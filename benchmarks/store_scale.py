@@ -86,7 +86,7 @@ def write(path: Path, answers: int) -> dict[str, float]:
     from fp2.tables import Answer
 
     store, storage, _ = storage_of(path, answers)
-    keys = [key for _, _, key in storage.planned()]
+    keys = [key for _, _, key, _ in storage.planned()]
     rng = np.random.default_rng(1)
     words = ["".join(map(chr, rng.integers(97, 123, 100))) for _ in range(500)]
     rates, part = [], max(BATCH, min(100_000, answers // 10))
@@ -121,7 +121,7 @@ def resume(path: Path, answers: int) -> dict[str, float]:
     took, wall = time.process_time() - started, time.perf_counter() - wall
     assert found == answers, (found, answers)
     index_mb = peak_mb() - before
-    some = [key for _, _, key in islice(storage.planned(), 0, None, max(1, answers // 5000))]
+    some = [key for _, _, key, _ in islice(storage.planned(), 0, None, max(1, answers // 5000))]
     started = time.process_time()
     for key in some:
         store.get_many([key])

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fp2 import artifacts
 from fp2.ask.storage import Answers, dense_storage
@@ -226,7 +226,7 @@ class RowAnswers:
         """Which answers failed because the reasoning did not end."""
         return self.frame["error"].fillna("").str.startswith(STILL_REASONING)
 
-    def counts_by_group(self, people: pd.DataFrame, cuts: Sequence[Cut]) -> list[dict[str, Any]]:
+    def counts_by_group(self, people: pd.DataFrame, cuts: Sequence[Cut]) -> list[dict[str, object]]:
         """Return planned, answered, refused and failed answers per cut and group."""
         from fp2.cuts import memberships, varying
 
@@ -238,7 +238,7 @@ class RowAnswers:
         keys = ["image_id", "subject_id"]
         if (people["n_people"] == 2).any():  # one answer about two people counts for both
             table, keys = table.drop(columns="subject_id"), ["image_id"]
-        out: list[dict[str, Any]] = []
+        out: list[dict[str, object]] = []
         for cut in cuts:
             merged = table.merge(memberships(varying(people, cut), cut), on=keys)
             for group, members in merged.groupby("group", sort=True):
@@ -252,12 +252,12 @@ class RowAnswers:
                 out.append({"cut": cut.name, "group": str(group), **counts})
         return out
 
-    def refusal_rates(self) -> list[dict[str, Any]]:
+    def refusal_rates(self) -> list[dict[str, object]]:
         """Return per probe the share of refusals among its answers."""
         grouped = self.answered.groupby("probe", sort=False)["refused"]
         return [{"probe": probe, "n": len(refused), "rate": float(refused.mean())} for probe, refused in grouped]
 
-    def diversity(self, probes: Sequence[str]) -> list[dict[str, Any]]:
+    def diversity(self, probes: Sequence[str]) -> list[dict[str, object]]:
         """Return per probe the number of distinct answers, their entropy (bits), and whether they are uninformative."""
         from fp2.stats.entropy import response_diversity
 
@@ -265,9 +265,9 @@ class RowAnswers:
         texts = {probe: answered.loc[answered["probe"] == probe, "text"].tolist() for probe in probes}
         return [{"probe": probe, **asdict(response_diversity(answers))} for probe, answers in texts.items()]
 
-    def examples(self, per_probe: int) -> list[dict[str, Any]]:
+    def examples(self, per_probe: int) -> list[dict[str, object]]:
         """Return the most frequent distinct answers of each probe, with their counts."""
-        out: list[dict[str, Any]] = []
+        out: list[dict[str, object]] = []
         for probe, answers in self.answered.groupby("probe", sort=False):
             counts = answers["text"].value_counts().head(per_probe)
             out += [{"probe": str(probe), "text": str(text), "count": int(n)} for text, n in counts.items()]

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -79,12 +79,11 @@ class RowStorage:
         self._own = np.zeros(len(self._index), dtype=bool)  # answered in this run
         self._failed_at: dict[str, int] = {}
 
-    def planned(self) -> Iterator[tuple[PlannedRow, Question, str]]:
-        """Yield (row, question, response key) of every planned answer; what cannot be shown has a digest of its own."""
-        yield from ((row, question, response_key) for row, question, response_key, _ in self._planned())
+    def planned(self) -> Iterator[tuple[PlannedRow, Question, str, int]]:
+        """Yield (row, question, response key, place of the key among the distinct ones) of every planned answer.
 
-    def _planned(self) -> Iterator[tuple[PlannedRow, Question, str, int]]:
-        """Yield the same with the place of the key in the index, -1 where nothing can be shown."""
+        What cannot be shown has a key of its own, and the place -1.
+        """
         for row in self.plan.rows:
             is_shown = row.task >= 0
             keys = _hex(self._digests[row.task]) if is_shown else self._not_shown(row)
@@ -111,15 +110,10 @@ class RowStorage:
         """Planned answers that failed so far."""
         return len(self._failed)
 
-    @property
-    def distinct(self) -> frozenset[str]:
-        """The response keys, without repeats."""
-        return frozenset(key for _, _, key in self.planned())
-
     @cached_property
     def response_set(self) -> str:
         """Digest of the response keys."""
-        return response_set(key for _, _, key in self.planned())
+        return response_set(key for _, _, key, _ in self.planned())
 
     def keys_by_image(self) -> Mapping[str, Sequence[str]]:
         """Return the response keys of everything that shows an image, by image id."""
@@ -267,8 +261,8 @@ class RowStorage:
         """
         import pandas as pd
 
-        columns: dict[str, list[Any]] = {name: [] for name in ANSWERS.names}
-        planned = self._planned()
+        columns: dict[str, list[object]] = {name: [] for name in ANSWERS.names}
+        planned = self.planned()
         while chunk := list(islice(planned, _AT_ONCE)):
             columns_of = self._known({key: key_index for _, _, key, key_index in chunk})
             for row, question, key, _ in chunk:
@@ -281,11 +275,11 @@ class RowStorage:
             answers[TRACE] = answers["numbers"][reasoned].map(lambda numbers: json.loads(numbers).get(TRACE))
         return RowAnswers(ANSWERS.check(answers))
 
-    def _known(self, keys: Mapping[str, int]) -> dict[str, tuple[Any, ...]]:
+    def _known(self, keys: Mapping[str, int]) -> dict[str, tuple[object, ...]]:
         """Return what is known of each key (with its place in the index), in the order of the table's columns."""
         answers = self._store.get_many(keys)
         failures = self._store.get_failures(key for key in keys if key not in answers)
-        columns_of: dict[str, tuple[Any, ...]] = {}
+        columns_of: dict[str, tuple[object, ...]] = {}
         for key, key_index in keys.items():
             if key in answers:
                 a, cached = answers[key], not self._own[key_index]
@@ -318,6 +312,6 @@ def _mean(values: Sequence[float]) -> float | None:
     return sum(positive) / len(positive) if positive else None
 
 
-def _hex(digests: NDArray[Any]) -> list[str]:
+def _hex(digests: NDArray[np.void] | NDArray[np.uint8]) -> list[str]:
     text = digests.tobytes().hex()
     return [text[start : start + 64] for start in range(0, len(text), 64)]

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from fp2.plugins import STORAGES, load
 from fp2.store.kinds import StoredTables
@@ -142,7 +142,7 @@ class Waves(Protocol):
         ...
 
     @property
-    def facts(self) -> Mapping[str, Any]:
+    def facts(self) -> Mapping[str, object]:
         """What the analysis of the run needs besides its tables (`fp2.protocols.base.Job`)."""
         ...
 
@@ -179,19 +179,19 @@ class Answers(Protocol):
         """
         ...
 
-    def counts_by_group(self, people: pd.DataFrame, cuts: Sequence[Cut]) -> list[dict[str, Any]]:
+    def counts_by_group(self, people: pd.DataFrame, cuts: Sequence[Cut]) -> list[dict[str, object]]:
         """Return the same per cut and group, without cached answers and calls (missingness can differ by group)."""
         ...
 
-    def refusal_rates(self) -> list[dict[str, Any]]:
+    def refusal_rates(self) -> list[dict[str, object]]:
         """Return per probe the share of refusals among its answers."""
         ...
 
-    def diversity(self, probes: Sequence[str]) -> list[dict[str, Any]]:
+    def diversity(self, probes: Sequence[str]) -> list[dict[str, object]]:
         """Return per probe the number of distinct answers, their entropy (bits), and whether they are uninformative."""
         ...
 
-    def examples(self, per_probe: int) -> list[dict[str, Any]]:
+    def examples(self, per_probe: int) -> list[dict[str, object]]:
         """Return the most frequent distinct answers of each probe, with their counts."""
         ...
 

@@ -21,7 +21,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Protocol, get_args
+from typing import Any, Protocol, TypeGuard, get_args
 
 from fp2.config import DEFAULT_PROTOCOL
 from fp2.errors import Fp2Error, nearest
@@ -170,7 +170,7 @@ def load_battery(spec: Mapping[str, Any], model_id: str | None = None) -> Batter
     `model_id` is the model that is asked: published texts (`published`) may be another's for another model.
     """
     where = f"battery '{spec.get('name', '?')}'"
-    _check_keys(spec, BATTERY_KEYS, ("name", "version", "probes"), where)
+    _checked(spec, BATTERY_KEYS, ("name", "version", "probes"), where)
     expansion = None
     if is_trait_battery(spec):
         spec, expansion = trait_batteries().expand(spec, where, model_id)
@@ -184,11 +184,11 @@ def load_battery(spec: Mapping[str, Any], model_id: str | None = None) -> Batter
     questions: list[Question] = []
     for probe_id, content in body.items():
         of_probe = f"{where}, probe '{probe_id}'"
-        _check_keys(content, PROBE_KEYS, ("questions",), of_probe)
-        if not _is_list(content["questions"]) or not content["questions"]:
+        probe = _checked(content, PROBE_KEYS, ("questions",), of_probe)
+        if not _is_list(probe["questions"]) or not probe["questions"]:
             raise Fp2Error("'questions' must be a list with at least one question", where=of_probe)
-        probes.append(Probe(str(probe_id), str(content.get("label", probe_id)), str(content.get("measures", ""))))
-        questions += [_question(str(probe_id), question, of_probe) for question in content["questions"]]
+        probes.append(Probe(str(probe_id), str(probe.get("label", probe_id)), str(probe.get("measures", ""))))
+        questions += [_question(str(probe_id), question, of_probe) for question in probe["questions"]]
     ids = Counter(question.question_id for question in questions)
     if repeated := next((name for name, n in ids.items() if n > 1), None):
         raise Fp2Error(f"the question id '{repeated}' occurs twice", where=where)
@@ -216,25 +216,25 @@ def load_battery(spec: Mapping[str, Any], model_id: str | None = None) -> Batter
     return battery
 
 
-def _question(probe_id: str, content: Any, where: str) -> Question:
-    _check_keys(content, QUESTION_KEYS, ("id", "text"), where)
-    where = f"{where}, question '{content['id']}'"
-    text, kind = content["text"], str(content.get("kind", "text"))
+def _question(probe_id: str, content: object, where: str) -> Question:
+    entry = _checked(content, QUESTION_KEYS, ("id", "text"), where)
+    where = f"{where}, question '{entry['id']}'"
+    text, kind = entry["text"], str(entry.get("kind", "text"))
     if not isinstance(text, str) or not text.strip():
         raise Fp2Error("the text of a question is empty", where=where)
     if kind not in KINDS:
         raise Fp2Error(f"unknown kind '{kind}'", where=where, fix=nearest(kind, KINDS))
-    template, trait = str(content.get("template") or ""), str(content.get("trait") or "")
-    choices = _choices(content.get("choices"), kind, where)
+    template, trait = str(entry.get("template") or ""), str(entry.get("trait") or "")
+    choices = _choices(entry.get("choices"), kind, where)
     if OPTIONS in text and (kind != "choice" or text.count(OPTIONS) > 1):
         fix = f"Write {OPTIONS} once, in the text of a question of kind: choice"
         raise Fp2Error(f"{OPTIONS} is replaced by the options of one choice", where=where, fix=fix)
-    if mark := next((mark for mark in (SAMPLE, ITEM) if mark in str(content["id"])), None):
+    if mark := next((mark for mark in (SAMPLE, ITEM) if mark in str(entry["id"])), None):
         raise Fp2Error(f"the id contains '{mark}', which marks samples and items of a question", where=where)
-    return Question(str(content["id"]), probe_id, text, kind, template, trait, choices)  # type: ignore[arg-type]
+    return Question(str(entry["id"]), probe_id, text, kind, template, trait, choices)  # type: ignore[arg-type]
 
 
-def _choices(content: Any, kind: str, where: str) -> tuple[str, ...]:
+def _choices(content: object, kind: str, where: str) -> tuple[str, ...]:
     if kind != "choice" and content is None:
         return ()
     if kind not in ("choice", "text"):
@@ -246,17 +246,18 @@ def _choices(content: Any, kind: str, where: str) -> tuple[str, ...]:
         content = [wording for wordings in content.values() for wording in wordings]
     if not _is_list(content) or len(content) < 2:
         raise Fp2Error("a choice needs a list of at least two choices", where=where, fix="Add choices: [A, B]")
+    choices: list[str] = []
     for option in content:
         if not isinstance(option, str):
             fix = f"Put it in quotes: '{str(option).lower() if isinstance(option, bool) else option}'"
             raise Fp2Error(f"the choice {option!r} is not text", where=where, fix=fix)  # YAML reads yes as true
-    choices = tuple(option.strip() for option in content)
+        choices.append(option.strip())
     if "" in choices:
         raise Fp2Error("a choice is empty", where=where)
     if len(set(choices)) < len(choices):
         twice = next(option for option in choices if choices.count(option) > 1)
         raise Fp2Error(f"the choice '{twice}' occurs twice", where=where)
-    return choices
+    return tuple(choices)
 
 
 def _classes(probes: Mapping[str, Any]) -> dict[str, dict[str, tuple[str, ...]]]:
@@ -269,7 +270,7 @@ def _classes(probes: Mapping[str, Any]) -> dict[str, dict[str, tuple[str, ...]]]
     }
 
 
-def _fields(content: Any, questions: Sequence[Question], where: str) -> tuple[str, ...]:
+def _fields(content: object, questions: Sequence[Question], where: str) -> tuple[str, ...]:
     """Return the fields, each of which a question has to read."""
     if content is None:
         return ()
@@ -308,7 +309,10 @@ def _check_decoding(battery: Battery, where: str) -> None:
         raise Fp2Error("at temperature 0 the samples would be equal", where=where, fix=fix)
 
 
-def _check_keys(content: Any, allowed: tuple[str, ...], required: tuple[str, ...], where: str) -> None:
+def _checked(
+    content: object, allowed: tuple[str, ...], required: tuple[str, ...], where: str
+) -> Mapping[str, object]:  # fmt: skip
+    """Return a part of a battery's file, which is a mapping with these keys."""
     if not isinstance(content, Mapping):
         raise Fp2Error(f"not a mapping with the keys {', '.join(allowed)}", where=where)
     for key in content:
@@ -317,7 +321,8 @@ def _check_keys(content: Any, allowed: tuple[str, ...], required: tuple[str, ...
     for key in required:
         if content.get(key) is None:
             raise Fp2Error(f"the key '{key}' is missing", where=where)
+    return content
 
 
-def _is_list(value: Any) -> bool:
+def _is_list(value: object) -> TypeGuard[Sequence[object]]:
     return isinstance(value, Sequence) and not isinstance(value, str | bytes)

@@ -48,7 +48,8 @@ class Items:
                 raise Fp2Error(f"the data have no field {name!r}, which the battery reads", where=WHERE, fix=fix)
         self._questions = questions
         self._pattern = re.compile("|".join(re.escape(f"{{{name}}}") for name in fields))
-        self._values = [dict(zip(fields, row, strict=True)) for row in zip(*_columns(people, fields), strict=True)]
+        columns = [people[FIELD_PREFIX + name].tolist() for name in fields]
+        self._values = [dict(zip(fields, row, strict=True)) for row in zip(*columns, strict=True)]
         self._people = people
         for row, values in enumerate(self._values):
             if empty := next((name for name, value in values.items() if not value), None):
@@ -76,7 +77,3 @@ class Items:
             return self._pattern.sub(lambda match: values[match[0][1:-1]], text)
 
         return replace(question, text=fill(question.text), choices=tuple(map(fill, question.choices)))
-
-
-def _columns(people: pd.DataFrame, fields: Sequence[str]) -> list[list[str]]:
-    return [people[FIELD_PREFIX + name].tolist() for name in fields]

@@ -89,7 +89,7 @@ def file_of(connection: sqlite3.Connection) -> Path:
     return Path(connection.execute("PRAGMA database_list").fetchone()[2] or ":memory:")
 
 
-def put_runtime(connection: sqlite3.Connection, runtime: Mapping[str, Any]) -> str:
+def put_runtime(connection: sqlite3.Connection, runtime: Mapping[str, object]) -> str:
     """Store what is recorded of devices and versions under its digest, in the caller's transaction; return the digest.
 
     A row that does not match its digest any more is replaced.
@@ -255,7 +255,7 @@ def checksum(*values: object) -> bytes:
     return hasher.digest()
 
 
-def put_checksums(connection: sqlite3.Connection, table: str, rows: Mapping[Any, bytes]) -> None:
+def put_checksums(connection: sqlite3.Connection, table: str, rows: Mapping[Key, bytes]) -> None:
     """Store the checksums of rows by key, in the caller's transaction."""
     connection.executemany(
         "INSERT OR REPLACE INTO checksums VALUES (?, ?, ?)", [(table, key, value) for key, value in rows.items()]
@@ -341,12 +341,12 @@ class CachedTable:
             undamaged = intact(self._connection, self._name, rows)
         return {key: row for key, row in rows.items() if key in undamaged}
 
-    def put(self, rows: Sequence[tuple[Any, ...]]) -> None:
+    def put(self, rows: Sequence[tuple[object, ...]]) -> None:
         """Store rows in place of those with the same keys."""
         if self._connection is None or not rows:
             return
         marks = ", ".join("?" * len(rows[0]))
-        sums = {"".join(row[: self._n_keys]): row[self._n_keys :] for row in rows}
+        sums = {"".join(map(str, row[: self._n_keys])): row[self._n_keys :] for row in rows}
         with transaction(self._connection, file_of(self._connection)):
             self._connection.executemany(f"INSERT OR REPLACE INTO {self._name} VALUES ({marks})", rows)
             put_checksums(self._connection, self._name, {key: checksum(key, *rest) for key, rest in sums.items()})

@@ -173,13 +173,10 @@ def _add_failures(source: ResponseStore, target: ResponseStore, tick: Callable[[
         intact_keys = intact(source.connection, rows.FAILURES, {key: row[1:] for key, row in by_key.items()})
         open_ones = intact_keys - rows.answered_keys(target.connection, list(by_key))
         stored = target.get_failures(list(by_key))
-        new = [row for key, row in by_key.items() if key in open_ones and _tried_more(row[2], stored.get(key))]
+        new = [row for key, row in by_key.items()
+               if key in open_ones and (key not in stored or row[2] > stored[key].attempts)]  # fmt: skip
         rows.put_failures(target.connection, new)
         tick(len(chunk))
-
-
-def _tried_more(attempts: int, stored: rows.StoredFailure | None) -> bool:
-    return stored is None or attempts > stored.attempts
 
 
 def _add_origins(source: ResponseStore, target: ResponseStore, tick: Callable[[int], None]) -> None:

@@ -9,9 +9,9 @@ import copy
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from fp2.hashing import canonical_json, digest
+from fp2.hashing import canonical_json
 
 if TYPE_CHECKING:
     from fp2.tables import Decoding, Question
@@ -21,69 +21,36 @@ _AT_ONCE = 1000  # keys
 KEY_SCHEMA = 2
 
 
-def response_key(
-    *,
-    engine: Mapping[str, Any],
-    method: Mapping[str, Any],
-    question: Question,
-    pixel_sha256: str,
-    variant: str,
-    variant_params: Mapping[str, Any],
-    decoding: Decoding,
-    task_identity: Mapping[str, Any],
-) -> str:
-    """Return the hex SHA-256 under which one answer is stored.
+class ResponseKeys:
+    """The response keys of many stimuli: what they have in common is hashed once.
+
+    A key is the SHA-256 of the canonical JSON of all that it covers.
 
     Parameters
     ----------
     engine : Mapping
         `Engine.identity()`: engine and version family, model, weights, dtype, processor, chat template.
-    method : Mapping
-        `Engine.method(question)`: how the answer is obtained, with version, prompt format and surface forms.
-    question : Question
-        Its text, kind, choices and sample are hashed; its id, probe, template and trait are not.
-    pixel_sha256 : str
-        Digest of the decoded pixels of the original image.
-    variant, variant_params : str, Mapping
-        The image variant and its parameters.
+    questions : sequence of Question
+        Their texts, kinds, choices and samples are hashed; ids, probes, templates and traits are not.
+    methods : sequence of Mapping
+        `Engine.method(question)` of each: how the answer is obtained, with version, prompt format and surface forms.
     decoding : Decoding
         Generation parameters with the seed, hashed for questions that are answered in words; and the orders in which
         options are shown, hashed for a choice.
-    task_identity : Mapping
-        `Engine.task_identity(task)`: empty for a real model.
 
     Raises
     ------
     ValueError
-        If a float among the parameters is NaN or infinite.
+        If a float among the parameters, or those of `of`, is NaN or infinite.
     TypeError
         If a value is not a JSON value.
-    """
-    return digest(
-        {
-            "schema": KEY_SCHEMA,
-            "engine": dict(engine),
-            "method": dict(method),
-            "question": {"text": question.text, "kind": question.kind, "choices": list(question.choices)},
-            "picture": {"pixels": pixel_sha256, "variant": variant, "params": dict(variant_params)},
-            "decoding": decoding.in_key(question.kind),
-            "sample_index": question.sample,
-            "task": dict(task_identity),
-        }
-    )
-
-
-class ResponseKeys:
-    """The response keys of many stimuli: what they have in common is hashed once.
-
-    Parameters are those of `response_key`, whose keys these are; `methods` has one for each of `questions`.
     """
 
     def __init__(
         self,
-        engine: Mapping[str, Any],
+        engine: Mapping[str, object],
         questions: Sequence[Question],
-        methods: Sequence[Mapping[str, Any]],
+        methods: Sequence[Mapping[str, object]],
         decoding: Decoding,
     ) -> None:
         heads = (
@@ -100,9 +67,19 @@ class ResponseKeys:
         return keys
 
     def of(
-        self, pixel_sha256: str, variant: str, variant_params: Mapping[str, Any], task_identity: Mapping[str, Any]
+        self, pixel_sha256: str, variant: str, variant_params: Mapping[str, object], task_identity: Mapping[str, object]
     ) -> bytes:
-        """Return the keys of one stimulus with every question, 32 bytes each."""
+        """Return the keys of one stimulus with every question, 32 bytes each.
+
+        Parameters
+        ----------
+        pixel_sha256 : str
+            Digest of the decoded pixels of the original image.
+        variant, variant_params : str, Mapping
+            The image variant and its parameters.
+        task_identity : Mapping
+            `Engine.task_identity(task)`: empty for a real model.
+        """
         stimulus = canonical_json({"pixels": pixel_sha256, "variant": variant, "params": dict(variant_params)})
         end = canonical_json(dict(task_identity)) + b"}"
         keys = bytearray()
@@ -119,7 +96,7 @@ def _tail(question: Question) -> bytes:
     return b"," + tail[1:] + b',"task":'
 
 
-def _open_json(value: Mapping[str, Any]) -> bytes:
+def _open_json(value: Mapping[str, object]) -> bytes:
     """Return the canonical JSON of an object without its closing brace."""
     return canonical_json(
         {key: dict(value_of) if isinstance(value_of, Mapping) else value_of for key, value_of in value.items()}

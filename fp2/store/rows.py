@@ -53,7 +53,7 @@ class AnswerLike(Protocol):
     error: str | None
     seconds: float
     tokens: int
-    numbers: Mapping[str, Any] | None
+    numbers: Mapping[str, object] | None
 
 
 class StoredAnswer(NamedTuple):
@@ -136,7 +136,7 @@ class ResponseStore:
         return {key: StoredFailure(key, *rows[key][:2]) for key in rows if key in undamaged}
 
     def put_many(
-        self, rows: Iterable[tuple[str, AnswerLike]], runtime: Mapping[str, Any] | None = None,
+        self, rows: Iterable[tuple[str, AnswerLike]], runtime: Mapping[str, object] | None = None,
         asked: Sequence[tuple[str, str, str]] = (),
     ) -> None:  # fmt: skip
         """Store a batch of (response key, answer) in one transaction.

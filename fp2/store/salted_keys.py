@@ -8,7 +8,7 @@ import os
 import secrets
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from fp2.errors import Fp2Error
 from fp2.tables import ATTRIBUTE_PREFIX, IMAGE_B, IMAGE_DIGEST, MUST_NOT_LEAVE, ORDER, PRIVATE_PREFIX, SUBJECT_B
@@ -16,13 +16,12 @@ from fp2.tables import ATTRIBUTE_PREFIX, IMAGE_B, IMAGE_DIGEST, MUST_NOT_LEAVE, 
 if TYPE_CHECKING:
     import pandas as pd
 
+IdKind = Literal["subject", "image", "set", "response", "config"]
 _SALT_NAME = "salt"
 _SALT_BYTES = 32
 
 
-def salted(
-    ids: Iterable[str], salt: bytes, kind: Literal["subject", "image", "set", "response", "config"] = "subject"
-) -> list[str]:
+def salted(ids: Iterable[str], salt: bytes, kind: IdKind = "subject") -> list[str]:
     """Return a key of 32 hex digits for each id: HMAC-SHA256 under `salt` (RFC 2104), cut to 128 bits.
 
     Ids are normal (`fp2.text.normal_id`): one spelling, one key. Without the salt, a key cannot be matched to an
@@ -108,7 +107,7 @@ def shareable(people: pd.DataFrame, salt: bytes) -> pd.DataFrame:
     if IMAGE_DIGEST in names:
         committed = {sha: image_commitment(sha, salt)[1] if sha else "" for sha in people[IMAGE_DIGEST].unique()}
         frame[IMAGE_DIGEST] = people[IMAGE_DIGEST].map(committed)
-    kinds: dict[str, Any] = {"image_id": "image", "subject_id": "subject", "set_id": "set", SUBJECT_B: "subject"}
+    kinds: dict[str, IdKind] = {"image_id": "image", "subject_id": "subject", "set_id": "set", SUBJECT_B: "subject"}
     present = {name: people[name].dropna() for name in kinds if name in frame}
     for name, ids in present.items():
         alike = {value for other in present if kinds[other] == kinds[name] for value in present[other]}
@@ -121,6 +120,6 @@ def shareable(people: pd.DataFrame, salt: bytes) -> pd.DataFrame:
 def keyed_frame(table: pd.DataFrame, salt: bytes) -> pd.DataFrame:
     """Return a table with salted keys in its columns `image_id`, `subject_id` and `response_key`."""
     # A response key is a plain digest of pixels and public settings: whoever has the images could compute it.
-    kinds: dict[str, Any] = {"response_key": "response", "image_id": "image", "subject_id": "subject"}
+    kinds: dict[str, IdKind] = {"response_key": "response", "image_id": "image", "subject_id": "subject"}
     changed = {name: salted(table[name], salt, kind) for name, kind in kinds.items() if name in table}
     return table.assign(**changed)

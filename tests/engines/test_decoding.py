@@ -9,13 +9,13 @@ from typing import Annotated, Any
 import pytest
 from annotated_types import Gt, Le
 from fake_server import Seen, serving, text_of, words
+from reference_keys import response_key
 
 from fp2.engines.hf.engine import HfEngine, HfOptions
 from fp2.engines.hf.model import HfSpec
 from fp2.engines.server.engine import OpenAICompatEngine
 from fp2.engines.server.options import ServerOptions, ServerSpec
 from fp2.errors import Fp2Error
-from fp2.store.response_keys import response_key
 from fp2.tables import Decoding, DecodingOption, ImageTask, Question, QuestionKind
 
 

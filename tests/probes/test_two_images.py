@@ -15,6 +15,7 @@ from fake_server import serving
 from fake_server import words as in_words
 from PIL.Image import Resampling
 from probes.test_items import COLUMNS, WORDS, N, items, words
+from reference_keys import response_key
 
 import fp2 as package
 from fp2.compose import load_config
@@ -31,7 +32,6 @@ from fp2.engines.server.engine import OpenAICompatEngine
 from fp2.engines.server.options import ServerOptions, ServerSpec
 from fp2.errors import Fp2Error
 from fp2.protocols.requirements import check_second_images
-from fp2.store.response_keys import response_key
 from fp2.store.salted_keys import local_salt, salted
 from fp2.tables import Decoding, ImageTask, Question
 

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from reference_keys import response_key
 
-from fp2.store.response_keys import ResponseKeys, response_key, response_set
+from fp2.store.response_keys import ResponseKeys, response_set
 from fp2.tables import Decoding, Question
 
 ENGINE = {

@@ -149,7 +149,7 @@ class DenseAnswers:
         codes = [code for code, reason in enumerate(self.reasons) if str(reason).startswith(STILL_REASONING)]
         return np.isin(self.errors, codes)
 
-    def counts_by_group(self, people: pd.DataFrame, cuts: Sequence[Cut]) -> list[dict[str, Any]]:
+    def counts_by_group(self, people: pd.DataFrame, cuts: Sequence[Cut]) -> list[dict[str, object]]:
         """Return planned, answered, refused and failed answers per cut and group."""
         import pandas as pd
 
@@ -171,15 +171,15 @@ class DenseAnswers:
                 rows.append({"cut": cut.name, "group": str(group), **row})
         return rows
 
-    def refusal_rates(self) -> list[dict[str, Any]]:
+    def refusal_rates(self) -> list[dict[str, object]]:
         """Return nothing: a probability declines no question."""
         return []
 
-    def diversity(self, probes: Sequence[str]) -> list[dict[str, Any]]:
+    def diversity(self, probes: Sequence[str]) -> list[dict[str, object]]:
         """Return nothing: the answers are numbers."""
         return []
 
-    def examples(self, per_probe: int) -> list[dict[str, Any]]:
+    def examples(self, per_probe: int) -> list[dict[str, object]]:
         """Return nothing: the answers are numbers."""
         return []
 

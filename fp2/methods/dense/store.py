@@ -72,8 +72,8 @@ def context_key(
 ) -> str:
     """Return the hex SHA-256 of the engine (`Engine.identity()`) and the stimulus.
 
-    `task` is `Engine.task_identity(task)`, empty for a real model. Together with `question_key` it covers what
-    `fp2.store.response_keys.response_key` covers for one answer.
+    `task` is `Engine.task_identity(task)`, empty for a real model. Together with `question_key` it covers what a
+    response key (`fp2.store.response_keys.ResponseKeys`) covers.
 
     Raises
     ------

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from bench import load_config
 from PIL import Image
+from reference_keys import response_key
 from thorough import thorough_but
 from tiny import save_tiny_llava
 
@@ -24,7 +25,6 @@ from fp2.engines.hf.loading import load
 from fp2.engines.hf.model import HfSpec, LoadedModel
 from fp2.engines.hf.placement import Placement
 from fp2.errors import Fp2Error
-from fp2.store.response_keys import response_key
 from fp2.tables import Answer, Decoding, ImageTask, Question
 
 PARTS = {

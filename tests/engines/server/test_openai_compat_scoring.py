@@ -24,6 +24,7 @@ from fake_server import (
     tokens,
     words,
 )
+from reference_keys import response_key
 
 from fp2.data.pixels import open_rgb
 from fp2.engines.build import build_engine
@@ -32,7 +33,6 @@ from fp2.engines.server.options import ServerOptions, ServerSpec
 from fp2.engines.server.replies import RefusedError
 from fp2.engines.server.scoring import TopLogprobs
 from fp2.errors import Fp2Error
-from fp2.store.response_keys import response_key
 from fp2.tables import BLIND, Answer, Decoding, ImageTask, Question
 
 CHAT, SYSTEMONE, DECISIONS = "/v1/chat/completions", "/v1/systemone", "/v1/decisions"

@@ -13,6 +13,7 @@ from gras_checkout import write_images, write_lists, write_scripts
 
 from fp2.compose import build_protocol, jobs_of
 from fp2.errors import Fp2Error
+from fp2.methods.dense.trait_battery import asked_traits
 from fp2.probes.battery import load_battery
 
 MODELS = [
@@ -49,7 +50,7 @@ def test_the_published_study_is_the_abstracts_four_models_on_the_official_data(o
     for name in MODELS:
         config = load_config([*words, f"model={name}"])
         asked = load_battery(asdict(config.probe), config.model.id)
-        assert [trait.word for trait in asked.traits] == ["kind", "calm", "cruel", "lazy"]
+        assert [trait.word for trait in asked_traits(asked)] == ["kind", "calm", "cruel", "lazy"]
         assert len(asked.questions) == 20
         assert asked.questions[0].text.startswith("Q:" if "blip" in name else "Rules")
 
