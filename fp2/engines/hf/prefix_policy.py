@@ -14,10 +14,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from fp2.errors import Fp2Error
 
 if TYPE_CHECKING:
-    from fp2.engines.hf.copied_prefix import CopiedPrefix
     from fp2.engines.hf.encoding import Continuation, EncodedPrompts
-    from fp2.engines.hf.shared_prefix import SharedPrefix
-    from fp2.engines.hf.whole_prompts import WholePrompts
+    from fp2.engines.hf.scoring import Strategy
 
 Sharing = Literal["auto", "tree", "prefix", "vision", "none"]
 _LEVELS = ("none", "vision", "prefix", "tree")
@@ -106,9 +104,7 @@ def boundaries(text_config: Any) -> set[int]:
     return {int(size) for name in names if (size := getattr(text_config, name, None))}
 
 
-def compare(
-    strategy: SharedPrefix | CopiedPrefix | WholePrompts, plain: WholePrompts, encoded: EncodedPrompts, beyond: int = 0
-) -> LogitDifference:
+def compare(strategy: Strategy, plain: Strategy, encoded: EncodedPrompts, beyond: int = 0) -> LogitDifference:
     """Return the difference between the logits of two strategies for the prompts (at least two) of `encoded`.
 
     The last prompt goes on with its own tokens until it has more than `beyond` of them.

@@ -15,7 +15,8 @@ from transformers.generation.utils import GenerationMixin
 
 from fp2.engines.hf.encoding import Continuation, EncodedPrompts, device_of, image_inputs
 from fp2.engines.hf.generation import BatchLimits, Logits, Pair, Pick
-from fp2.engines.hf.token_tree import Tokens
+from fp2.engines.hf.likelihoods import Tokens
+from fp2.engines.hf.scoring import Strategy
 
 _Prompt = tuple[EncodedPrompts, int, Tokens]  # prompts about an image, the index of one, and tokens appended to it
 
@@ -25,7 +26,7 @@ _READ = ("last_hidden_state", "pooler_output")
 _SHAREABLE = {*_READ, "hidden_states", "attentions", "vision_outputs", "qformer_outputs"}
 
 
-class WholePrompts:
+class WholePrompts(Strategy):
     """Runs a model on one full prompt per question.
 
     Parameters
