@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 
@@ -66,7 +66,7 @@ class EncodedPrompts:
         return tuple((name, tuple(value.shape)) for name, value in self.image_inputs.items())
 
     @property
-    def layout(self) -> tuple[Any, ...]:
+    def layout(self) -> tuple[object, ...]:
         """Equal for prompts that can be in one batch: the same tokens, and images of the same shapes."""
         return self.prefix, self.suffixes, self.image_shapes
 
