@@ -9,7 +9,7 @@ The check compares next-token logits with those of one full prompt at a time, be
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from fp2.errors import Fp2Error
 
@@ -98,7 +98,7 @@ class LogitDifference:
         return self.error <= tolerance * scale and self.error <= max(self.control / _CONTROL_RATIO, _ROUNDING * scale)
 
 
-def boundaries(text_config: Any) -> set[int]:
+def boundaries(text_config: object) -> set[int]:
     """Return the numbers of tokens after which the attention of some layers changes: windows and chunks."""
     names = ("sliding_window", "attention_chunk_size")
     return {int(size) for name in names if (size := getattr(text_config, name, None))}
