@@ -32,8 +32,8 @@ from prefix_sharing_parts import checkpoints
 from prefix_sharing_parts.ours import Ours
 from prefix_sharing_parts.questions import draw_people, probes, task
 
-from fp2.engines.hf.decoding import Drafts
-from fp2.engines.hf.shared_prefix import SharedPrefix
+from fp2.methods.prefix_sharing.decoding import Drafts
+from fp2.methods.prefix_sharing.shared_prefix import SharedPrefix
 
 if TYPE_CHECKING:
     import torch

@@ -27,7 +27,7 @@ from prefix_sharing_parts.questions import draw_people, task, yes_no_questions
 
 from fp2.engines.hf.engine import HfEngine, HfOptions
 from fp2.engines.hf.model import HfSpec
-from fp2.engines.hf.shared_prefix import SharedPrefix
+from fp2.methods.prefix_sharing.shared_prefix import SharedPrefix
 from fp2.tables import Decoding, ImageTask
 
 MODEL = "pkg://fp2/models/peeps_vlm"

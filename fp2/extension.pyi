@@ -257,10 +257,22 @@ from fp2.engines.worker_options import (
 from fp2.engines.pins import cached_checkpoint as cached_checkpoint, read_pins as read_pins, write_pins as write_pins
 
 # Parts of our engines: transformers, servers.
-from fp2.engines.hf.encoding import Continuation as Continuation, EncodedPrompts as EncodedPrompts
+from fp2.engines.hf.encoding import (
+    Continuation as Continuation,
+    EncodedPrompts as EncodedPrompts,
+    common_prefix_length as common_prefix_length,
+    prefix_inputs as prefix_inputs,
+    suffix_inputs as suffix_inputs,
+)
 from fp2.engines.hf.engine import HfEngine as HfEngine, HfOptions as HfOptions
 from fp2.engines.hf.families import facts_for as facts_for
-from fp2.engines.hf.generation import Logits as Logits
+from fp2.engines.hf.generation import (
+    BatchLimits as BatchLimits,
+    Logits as Logits,
+    Pair as Pair,
+    Pick as Pick,
+)
+from fp2.engines.hf.likelihoods import Tokens as Tokens
 from fp2.engines.hf.inputs import GREY as GREY, ImageQuestions as ImageQuestions
 from fp2.engines.hf.loading import (
     CodeInterface as CodeInterface,
@@ -297,9 +309,8 @@ from fp2.engines.hf.processors import (
     raw_pixels as raw_pixels,
 )
 from fp2.engines.hf.prompts import PromptForm as PromptForm, PromptFormat as PromptFormat
-from fp2.engines.hf.scoring import score as score
-from fp2.engines.hf.session import Session as Session, Strategy as Strategy
-from fp2.engines.hf.token_tree import Tokens as Tokens
+from fp2.engines.hf.scoring import Strategy as Strategy, score as score
+from fp2.engines.hf.session import Session as Session
 from fp2.engines.server.replies import RefusedError as RefusedError, token_count as token_count
 from fp2.engines.server.scoring import (
     Probabilities as Probabilities,

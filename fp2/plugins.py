@@ -57,6 +57,9 @@ TERMS = "fp2.terms"
 SCORING = "fp2.scoring"
 """Scoring methods of servers (`fp2.engines.server.scoring.ScoringMethod`): `typed_decisions`, a mapping of names to the
 methods in the order of preference, and `sampled`, a callable `(samples, decoding, precision)`."""
+SHARING = "fp2.sharing"
+"""What the prompts of an image share, by its name in `engine.sharing` (`tree`, `prefix`): a callable `(model, limits)`,
+which returns a `fp2.engines.hf.scoring.Strategy`."""
 SWEEPS = "fp2.sweeps"
 """What a sweep ends with: a callable `(folder, sweep_id, config)`, which prints where it wrote."""
 COMPARISONS = "fp2.comparisons"

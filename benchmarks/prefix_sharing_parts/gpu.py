@@ -17,7 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from fp2.engines.hf.shared_prefix import SharedPrefix
+from fp2.methods.prefix_sharing.shared_prefix import SharedPrefix
 from fp2.tables import Answer, Question
 from prefix_sharing_parts import checkpoints, flops
 from prefix_sharing_parts.naive import Naive

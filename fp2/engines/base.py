@@ -18,7 +18,7 @@ import queue
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Protocol, TypedDict, TypeVar, runtime_checkable
 
 from annotated_types import Ge, Gt
 
@@ -275,6 +275,13 @@ class SuppliesAnswers(Protocol):
     def provenance(self) -> Mapping[str, object]:
         """Return where the answers come from (JSON values, no paths): at least `digest`."""
         ...
+
+
+class Remembered(TypedDict, total=False):
+    """What an engine is given to remember things between runs: see `EngineFactory.create`."""
+
+    connection: sqlite3.Connection | None
+    verify_files: bool
 
 
 class EngineFactory(Protocol):

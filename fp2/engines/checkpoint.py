@@ -364,7 +364,7 @@ def _weights_complete(path: Path, kinds: tuple[str, ...]) -> bool:
     return not indexes and any(file.is_file() for kind in kinds for file in path.glob(kind))
 
 
-def _weight_map(index: Path) -> dict[str, Any]:
+def _weight_map(index: Path) -> dict[str, object]:
     return dict(_json(index).get("weight_map", {}))
 
 

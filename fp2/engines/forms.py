@@ -42,8 +42,8 @@ class Form:
     suffixes: tuple[str, ...]
     fields: Mapping[str, tuple[str, ...]]
     read: Callable[[Path], pd.DataFrame]
-    write: Callable[[Path, pd.DataFrame, Mapping[str, Any]], None]
-    recognises: Callable[[Mapping[str, Any]], bool] | None = None
+    write: Callable[[Path, pd.DataFrame, Mapping[str, object]], None]
+    recognises: Callable[[Mapping[str, object]], bool] | None = None
 
 
 @cache
@@ -93,7 +93,7 @@ def form_of(path: Path, name: str | None = None, *, where: str = "engine.format"
     return next(recognised, next((form for form in fitting if form.recognises is None), fitting[0]))
 
 
-def _first_object(path: Path) -> Mapping[str, Any]:
+def _first_object(path: Path) -> Mapping[str, object]:
     """Return a JSON file, or the first line of a JSON Lines file that is not blank; nothing where it is no object."""
     import json
 
@@ -119,7 +119,7 @@ def place(table: pd.DataFrame, path: str) -> list[Any] | None:
     return None if all(value is None for value in items) else items
 
 
-def _inside(value: Any, path: list[str]) -> Any:
+def _inside(value: object, path: list[str]) -> object:
     for step in path:
         if isinstance(value, Mapping):
             value = value.get(step)
@@ -130,7 +130,7 @@ def _inside(value: Any, path: list[str]) -> Any:
     return None if _is_missing(value) else value
 
 
-def _is_missing(value: Any) -> bool:
+def _is_missing(value: object) -> bool:
     import pandas as pd
 
     return value is None or value is pd.NA or value is pd.NaT or (isinstance(value, float) and value != value)

@@ -7,9 +7,9 @@ import time
 import uuid
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Unpack
 
-from fp2.engines.base import BaseEngine, failed, open_image
+from fp2.engines.base import BaseEngine, Remembered, failed, open_image
 from fp2.errors import Fp2Error
 from fp2.tables import Answer, Decoding, ImageTask, Question
 
@@ -28,7 +28,9 @@ class GivenEngine(BaseEngine):
     serves: ClassVar[tuple[str, ...]] = (NAME,)
 
     @classmethod
-    def create(cls, model: Mapping[str, Any], options: Any, decoding: Decoding, **memory: Any) -> GivenEngine:
+    def create(
+        cls, model: Mapping[str, object], options: object, decoding: Decoding, **memory: Unpack[Remembered]
+    ) -> GivenEngine:
         """Raise: a config does not hold the object.
 
         Raises

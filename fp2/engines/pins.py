@@ -11,7 +11,6 @@ import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from fp2.engines.checkpoint import Checkpoint, is_repository, resolve_checkpoint
 from fp2.errors import Fp2Error
@@ -52,7 +51,7 @@ def write_pins(path: Path, pins: Mapping[str, str]) -> None:
         raise Fp2Error(f"cannot write: {error.strerror}", where=str(path)) from error
 
 
-def pinned_revision(model: Mapping[str, Any], path: Path) -> str | None:
+def pinned_revision(model: Mapping[str, object], path: Path) -> str | None:
     """Return the revision of a config group `model`: its own, else the pin of its repository, else None."""
     if model["revision"] is not None:
         return str(model["revision"])
@@ -80,7 +79,7 @@ def cached_checkpoint(repository: str) -> Checkpoint | None:
     return resolve_checkpoint(repository, commit) if COMMIT.fullmatch(commit) else None
 
 
-def may_run_unpinned_code(model: Mapping[str, Any]) -> bool:
+def may_run_unpinned_code(model: Mapping[str, object]) -> bool:
     """Return whether a config group `model` lets code of a hub checkpoint run that could change without notice.
 
     Small files of the repository are fetched if the cache lacks them. False where that cannot be known: the run itself
@@ -90,6 +89,7 @@ def may_run_unpinned_code(model: Mapping[str, Any]) -> bool:
     if not model["trust_remote_code"] or COMMIT.fullmatch(str(model["revision"])) or not is_repository(model_id):
         return False
     try:
-        return bool(resolve_checkpoint(model_id, model["revision"]).code)
+        revision = model["revision"]
+        return bool(resolve_checkpoint(model_id, revision if revision is None else str(revision)).code)
     except Fp2Error:
         return False

@@ -10,9 +10,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import BeforeValidator
+
+if TYPE_CHECKING:
+    from pydantic_core import CoreSchema
 
 FORBID_EXTRA = {"extra": "forbid"}
 """`__pydantic_config__` of a dataclass of options: an unknown key is an error."""
@@ -29,7 +32,7 @@ class Range:
     high: float = math.inf
     inside: bool = False
 
-    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
+    def __get_pydantic_core_schema__(self, source: type[int] | type[float], handler: object) -> CoreSchema:
         """Return the schema of the check."""
         from pydantic_core import core_schema
 

@@ -14,11 +14,11 @@ from bench import REPOSITORY
 from thorough import thorough_but
 
 from fp2.data.pixels import digest_image
-from fp2.engines.hf.copied_prefix import CopiedPrefix
 from fp2.engines.hf.engine import UNKNOWN_FAMILY, HfEngine, HfOptions
 from fp2.engines.hf.families import _FAMILIES
 from fp2.engines.hf.model import HfSpec
 from fp2.engines.hf.prefix_policy import boundaries, candidates
+from fp2.methods.prefix_sharing.copied_prefix import CopiedPrefix
 from fp2.tables import Decoding, ImageTask, Question
 
 TABLE = REPOSITORY / "fp2" / "engines" / "hf" / "families.csv"

@@ -78,6 +78,7 @@ def test_the_second_image_is_in_the_key_where_there_is_one(bench: Bench) -> None
     assert key(replace(one, pixel_sha256="0" * 64)) == ONE_IMAGE
 
 
+@pytest.mark.package(name="prefix_sharing")
 @pytest.mark.parametrize("sharing", ["auto", "none"])
 def test_a_model_sees_both_images_in_their_order(bench: Bench, tiny_llava: Path, sharing: str) -> None:
     _, two, *_ = tasks(bench)

@@ -11,7 +11,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from statistics import fmean, variance
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from fp2.engines.base import STANDARD_ERROR, failed, standard_error, yes_no_numbers
 from fp2.engines.hf.likelihoods import likelier, read_yes_no
@@ -20,31 +20,21 @@ from fp2.tables import STILL_REASONING, TRACE, TRACE_TOKENS, Answer
 if TYPE_CHECKING:
     import torch
 
-    from fp2.engines.hf.encoding import EncodedPrompts
     from fp2.engines.hf.generation import Pair, Pick
     from fp2.engines.hf.inputs import ImageQuestions
     from fp2.engines.hf.likelihoods import YesNoForms
     from fp2.engines.hf.reasoning import ReasoningTokens
+    from fp2.engines.hf.scoring import Strategy
 
 P_YES_OF_TRACES, TRACE_VARIANCE = "p_yes_of_traces", "trace_variance"
 """Keys of the numbers of an answer: P(Yes) after each reasoning, and their variance (None of one)."""
 _MEANS = ("p_yes", "p_no", "p_yes_first_token", "p_no_first_token")
 
 
-class Generates(Protocol):
-    """A way to generate text."""
-
-    def generate(
-        self, batch: Sequence[EncodedPrompts], pick: Pick, end_tokens: set[int], max_new: int
-    ) -> list[list[list[int]]]:
-        """Return the new tokens [images][prompts], each up to `max_new`, ending with the first of `end_tokens`."""
-        ...
-
-
 def score_after_reasoning(
     batch: Sequence[ImageQuestions],
     forms: YesNoForms,
-    source: Generates,
+    source: Strategy,
     reasoning: ReasoningTokens,
     sampler: Pick,
     samples: int,

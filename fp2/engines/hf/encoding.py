@@ -9,12 +9,12 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 
+from fp2.engines.hf.likelihoods import Tokens
 from fp2.engines.hf.placement import input_device
-from fp2.engines.hf.token_tree import Tokens, common_prefix_length
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -66,7 +66,7 @@ class EncodedPrompts:
         return tuple((name, tuple(value.shape)) for name, value in self.image_inputs.items())
 
     @property
-    def layout(self) -> tuple[Any, ...]:
+    def layout(self) -> tuple[object, ...]:
         """Equal for prompts that can be in one batch: the same tokens, and images of the same shapes."""
         return self.prefix, self.suffixes, self.image_shapes
 
@@ -166,6 +166,17 @@ def _split(rows: tuple[Tokens, ...]) -> tuple[int, tuple[Tokens, ...]]:
     """Return the length of the common prefix, leaving at least one token of each row, and the rest of each."""
     shared = min(common_prefix_length(rows), min(map(len, rows)) - 1)
     return shared, tuple(row[shared:] for row in rows)
+
+
+def common_prefix_length(sequences: Sequence[Tokens]) -> int:
+    """Return the length of the longest common prefix of `sequences` (0 for no sequence)."""
+    if not sequences:
+        return 0
+    low, high = min(sequences), max(sequences)  # these two differ first
+    for length, (lower, right) in enumerate(zip(low, high, strict=False)):
+        if lower != right:
+            return length
+    return min(len(low), len(high))
 
 
 def prefix_inputs(batch: Sequence[EncodedPrompts], model: PreTrainedModel) -> dict[str, torch.Tensor]:

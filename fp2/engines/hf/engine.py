@@ -12,11 +12,21 @@ import itertools
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Unpack
 
 from annotated_types import Ge, Le
 
-from fp2.engines.base import ESTIMATED, BaseEngine, ModelProfile, Positive, failed, prefetched, remote_code, versions
+from fp2.engines.base import (
+    ESTIMATED,
+    BaseEngine,
+    ModelProfile,
+    Positive,
+    Remembered,
+    failed,
+    prefetched,
+    remote_code,
+    versions,
+)
 from fp2.engines.checkpoint import Checkpoint, FileDigests, resolve_checkpoint
 from fp2.engines.hf.adapters import adapter_identity
 from fp2.engines.hf.families import FamilyFacts, facts_for
@@ -105,7 +115,9 @@ class HfEngine(BaseEngine):
         self._switched_off = self._reads_traces = False
 
     @classmethod
-    def create(cls, model: Mapping[str, object], options: Any, decoding: Decoding, **memory: Any) -> HfEngine:
+    def create(
+        cls, model: Mapping[str, object], options: HfOptions, decoding: Decoding, **memory: Unpack[Remembered]
+    ) -> HfEngine:
         """Return the engine for a config; see `EngineFactory.create`."""
         placement = Placement.of(options) if isinstance(options, LocalOptions) else Placement()
         return cls(HfSpec.of(model, placement), decoding, options, **memory)
@@ -284,7 +296,7 @@ class HfEngine(BaseEngine):
         )
 
     def _ask_together(self, pending: Sequence[ImageQuestions]) -> Iterator[list[Answer]]:
-        alike: dict[Any, list[ImageQuestions]] = {}
+        alike: dict[object, list[ImageQuestions]] = {}
         for group in pending:
             alike.setdefault((group.encoded.layout, group.scored and group.questions), []).append(group)
         for groups in alike.values():

@@ -25,13 +25,14 @@ import numpy as np
 import numpy.typing as npt
 
 from fp2.engines.base import BLANKS, option_orders
-from fp2.engines.hf.token_tree import Tokens
 from fp2.errors import Fp2Error
 from fp2.tables import OPTIONS, ChoiceOrders, Question
 
 if TYPE_CHECKING:
     import torch
     from transformers import PreTrainedTokenizerBase
+
+Tokens = tuple[int, ...]
 
 YES_NO_METHOD = "yes_no/1"  # raise the number with every change that can change a number
 YES_NO_RULE = "all tokens that read 'yes' or 'no' without case and blanks"

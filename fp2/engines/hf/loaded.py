@@ -63,7 +63,7 @@ class LoadedEngine(HfEngine):
         return LoadedModel(self._model.eval(), processor, device, attention, facts_for(self.checkpoint.config))
 
 
-def is_pair(value: Any) -> bool:
+def is_pair(value: object) -> bool:
     """Whether `value` is a loaded model with its processor."""
     return (
         isinstance(value, tuple)

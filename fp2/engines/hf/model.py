@@ -124,10 +124,10 @@ class LoadedModel:
 
 
 T = TypeVar("T")
-_cached: list[tuple[Any, Any]] = []
+_cached: list[tuple[object, Any]] = []
 
 
-def cached_model(key: Any, load: Callable[[], T]) -> T:
+def cached_model(key: object, load: Callable[[], T]) -> T:
     """Return the result of `load`, or of the last call if that had the same `key`.
 
     A model that was kept under another key is released first: two models at once may not fit into memory.

@@ -14,7 +14,7 @@ import shutil
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from fp2.engines.base import Positive
 from fp2.engines.worker_options import WorkerOptions
@@ -54,8 +54,8 @@ class LocalOptions(WorkerOptions):
     """
 
     batch_size: Positive | None = None
-    device_map: Any = None
-    max_memory: Any = None
+    device_map: object = None
+    max_memory: object = None
     attention: Attention | None = None
     threads: Positive | None = None
 
@@ -226,14 +226,14 @@ def device_counts(model: PreTrainedModel) -> dict[str, int]:
     return counts if len(counts) > 1 else {}
 
 
-def _pairs(value: Any, name: str, fix: str) -> Pairs:
+def _pairs(value: object, name: str, fix: str) -> Pairs:
     """Return a mapping as sorted pairs, device numbers as integers."""
     if not isinstance(value, Mapping) or not value:
         raise Fp2Error(f"{value!r} is not a mapping", where=f"engine.{name}", fix=fix)
     return tuple(sorted(((_device_name(key), _device_name(item)) for key, item in value.items()), key=str))
 
 
-def _device_name(value: Any) -> DeviceName:
+def _device_name(value: object) -> DeviceName:
     """Return a device number as an integer (YAML and Hydra may give it as text), anything else as text."""
     text = str(value)
     return int(text) if text.isdigit() else text

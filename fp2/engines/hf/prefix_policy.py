@@ -9,15 +9,13 @@ The check compares next-token logits with those of one full prompt at a time, be
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from fp2.errors import Fp2Error
 
 if TYPE_CHECKING:
-    from fp2.engines.hf.copied_prefix import CopiedPrefix
     from fp2.engines.hf.encoding import Continuation, EncodedPrompts
-    from fp2.engines.hf.shared_prefix import SharedPrefix
-    from fp2.engines.hf.whole_prompts import WholePrompts
+    from fp2.engines.hf.scoring import Strategy
 
 Sharing = Literal["auto", "tree", "prefix", "vision", "none"]
 _LEVELS = ("none", "vision", "prefix", "tree")
@@ -100,15 +98,13 @@ class LogitDifference:
         return self.error <= tolerance * scale and self.error <= max(self.control / _CONTROL_RATIO, _ROUNDING * scale)
 
 
-def boundaries(text_config: Any) -> set[int]:
+def boundaries(text_config: object) -> set[int]:
     """Return the numbers of tokens after which the attention of some layers changes: windows and chunks."""
     names = ("sliding_window", "attention_chunk_size")
     return {int(size) for name in names if (size := getattr(text_config, name, None))}
 
 
-def compare(
-    strategy: SharedPrefix | CopiedPrefix | WholePrompts, plain: WholePrompts, encoded: EncodedPrompts, beyond: int = 0
-) -> LogitDifference:
+def compare(strategy: Strategy, plain: Strategy, encoded: EncodedPrompts, beyond: int = 0) -> LogitDifference:
     """Return the difference between the logits of two strategies for the prompts (at least two) of `encoded`.
 
     The last prompt goes on with its own tokens until it has more than `beyond` of them.

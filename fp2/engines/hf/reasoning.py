@@ -12,19 +12,22 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from fp2.engines.reasoning import Marks, Split, split_reasoning
 
 if TYPE_CHECKING:
+    import jinja2
     import torch
+    from jinja2.nodes import Node
+    from jinja2.parser import Parser
     from transformers import PreTrainedTokenizerBase
 
     from fp2.engines.hf.generation import Pair, Pick
 
 _ABOUT = re.compile("think|reason", re.IGNORECASE)
 _ASKED, _REASONED, _ANSWERED = "\u2460asked\u2460", "\u2461reasoned\u2461", "\u2462answered\u2462"
-_CONTENTS: tuple[Callable[[str], Any], ...] = (lambda text: [{"type": "text", "text": text}], lambda text: text)
+_CONTENTS: tuple[Callable[[str], object], ...] = (lambda text: [{"type": "text", "text": text}], lambda text: text)
 """The content of a message as newer and as older templates take it."""
 _LOOK_BACK = 16
 """Tokens at the end of a prompt, or at the beginning of an answer, among which the opening mark may stand."""
@@ -75,13 +78,13 @@ def read_template(template: str | None) -> TemplateReasoning:
     return TemplateReasoning()
 
 
-def _read(template: str, content: Callable[[str], Any]) -> TemplateReasoning:
+def _read(template: str, content: Callable[[str], object]) -> TemplateReasoning:
     from jinja2 import meta
 
     environment = _environment()
     compiled = environment.from_string(template)
 
-    def rendered(**variables: Any) -> str:
+    def rendered(**variables: object) -> str:
         message = {"role": "user", "content": content(_ASKED)}
         options = {"add_generation_prompt": True, "bos_token": "", "eos_token": ""}
         return str(compiled.render(messages=[message], **options, **variables))
@@ -117,7 +120,7 @@ def _is_open(prompt: str, marks: Marks) -> bool:
     return prompt.rstrip().endswith(marks.opening)
 
 
-def _shown_marks(compiled: Any, content: Callable[[str], Any]) -> Marks | None:
+def _shown_marks(compiled: jinja2.Template, content: Callable[[str], object]) -> Marks | None:
     """Return what a template writes around the reasoning of an answer that has some; None if it leaves it out."""
     message = {"role": "user", "content": content(_ASKED)}
     plain = {"role": "assistant", "content": content(_ANSWERED)}
@@ -155,7 +158,7 @@ def added_marks(tokenizer: PreTrainedTokenizerBase) -> Marks | None:
     return marks if marks and {*marks} <= set(tokens) else None
 
 
-def _environment() -> Any:
+def _environment() -> jinja2.Environment:
     """Return the environment in which chat templates are rendered (transformers, `utils/chat_template_utils.py`)."""
     import jinja2.ext
     from jinja2.sandbox import ImmutableSandboxedEnvironment
@@ -165,7 +168,7 @@ def _environment() -> Any:
 
         tags = {"generation"}  # noqa: RUF012
 
-        def parse(self, parser: Any) -> Any:
+        def parse(self, parser: Parser) -> list[Node]:
             """Return the content of the block."""
             next(parser.stream)
             return parser.parse_statements(("name:endgeneration",), drop_needle=True)

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 import numpy as np
 import torch
 
 from fp2.engines.hf.encoding import Continuation, EncodedPrompts
-from fp2.engines.hf.generation import Logits, check_logits
-from fp2.engines.hf.likelihoods import YesNoForms, choice_numbers, likelier, log_sum, read_yes_no
-from fp2.engines.hf.token_tree import Tokens
+from fp2.engines.hf.generation import Logits, Pick, check_logits
+from fp2.engines.hf.likelihoods import Tokens, YesNoForms, choice_numbers, likelier, log_sum, read_yes_no
 from fp2.engines.reasoning import scored_while_reasoning
 from fp2.tables import Answer, ImageTask, Question
 
@@ -28,6 +27,38 @@ class LogitSource(Protocol):
     def logits(self, batch: Sequence[EncodedPrompts], wanted: Sequence[Continuation]) -> Iterator[Logits]:
         """Yield the logits after each continuation of each of some images, whose prompts have one layout, once."""
         ...
+
+
+class Strategy(LogitSource, Protocol):
+    """A way to run a model on the prompts of images: what these share is computed once (`engine.sharing`)."""
+
+    calls: int
+    learns: ClassVar[bool] = False
+    """Whether texts are drafted from earlier answers."""
+    packs: ClassVar[bool] = False
+    """Whether the tokens of a pass are limited, in place of its prompts, where answers are scored."""
+
+    def supports(self, encoded: EncodedPrompts) -> bool:
+        """Return whether it can run these prompts."""
+        ...
+
+    def images_together(self, encoded: EncodedPrompts) -> int:
+        """Return how many images with such prompts are scored together."""
+        ...
+
+    def generate(
+        self, batch: Sequence[EncodedPrompts], pick: Pick, end_tokens: set[int], max_new: int
+    ) -> list[list[list[int]]]:
+        """Return the new tokens [images][prompts], each up to `max_new`, ending with the first of `end_tokens`."""
+        ...
+
+    def learn(self, prompt: Tokens, answer: Sequence[int]) -> None:
+        """Learn an earlier answer to a prompt (token ids after what all prompts share)."""
+        return
+
+    def record(self) -> dict[str, object]:
+        """Return what `runtime()` says of it."""
+        return {}
 
 
 def score(

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from fp2.engines.base import seed_of
 from fp2.engines.hf.after_reasoning import score_after_reasoning
-from fp2.engines.hf.copied_prefix import CopiedPrefix
 from fp2.engines.hf.encoding import EncodedPrompts
 from fp2.engines.hf.generation import BatchLimits, Pair, Pick, Sampler, end_tokens_of, greedy, keep_only_end_tokens
 from fp2.engines.hf.inputs import ImageQuestions, InputBuilder, TaskInputs
@@ -16,24 +15,16 @@ from fp2.engines.hf.likelihoods import YesNoForms, check_options, option_tokens,
 from fp2.engines.hf.model import LoadedModel, is_out_of_memory
 from fp2.engines.hf.prefix_policy import boundaries, candidates, compare, inexact
 from fp2.engines.hf.reasoning import ReasoningTokens, added_marks
-from fp2.engines.hf.scoring import OptionTokens, score
-from fp2.engines.hf.shared_prefix import SharedPrefix
+from fp2.engines.hf.scoring import OptionTokens, Strategy, score
 from fp2.engines.hf.whole_prompts import WholePrompts
 from fp2.engines.reasoning import reasoned_answer, unknown_marks
 from fp2.errors import Fp2Error
+from fp2.plugins import SHARING, installed, load
 from fp2.tables import Answer, Decoding, ImageTask, Question
 
 if TYPE_CHECKING:
     from fp2.engines.hf.model import HfSpec
     from fp2.engines.hf.prompts import PromptFormat
-
-Strategy = SharedPrefix | CopiedPrefix | WholePrompts
-STRATEGIES: Mapping[str, Callable[[LoadedModel, BatchLimits], Strategy]] = {
-    "tree": lambda loaded, limits: SharedPrefix(loaded.model, loaded.facts.text_model, limits),
-    "prefix": lambda loaded, limits: CopiedPrefix(loaded.model, limits),
-    "vision": lambda loaded, limits: WholePrompts(loaded.model, share_features=True, limits=limits),
-}
-"""What makes the strategy of each level of sharing."""
 
 
 class Session:
@@ -104,9 +95,8 @@ class Session:
         }
         if spread := self.loaded.modules_per_device:
             record["spread"] = spread
-        if isinstance(self._strategy, SharedPrefix) and self._strategy.drafts.proposed:
-            drafts = self._strategy.drafts
-            record["drafts"] = {"proposed_tokens": drafts.proposed, "accepted": drafts.accepted}
+        if self._strategy is not None:
+            record |= self._strategy.record()
         if self._forms is not None:
             record["surface_forms"] = {word: list(forms) for word, forms in self._forms.spellings.items()}
         return record
@@ -121,8 +111,8 @@ class Session:
 
     def shrink(self, *, scored: bool) -> bool:
         """Lower the limits from now on; return False if they cannot be lower."""
-        by_tree = scored and not self._samples and isinstance(self._strategy, SharedPrefix | None)
-        return self._limits.halve(tokens=by_tree)
+        packs = self._strategy is None or self._strategy.packs
+        return self._limits.halve(tokens=scored and not self._samples and packs)
 
     def ask(self, batch: Sequence[ImageQuestions]) -> list[Answer]:
         """Return all answers about images of one layout (with the same questions, if answers are scored).
@@ -179,9 +169,11 @@ class Session:
         checkable = self._spec.dtype == "float32" and not quantised
         facts = self.loaded.facts
         levels = candidates(requested, facts.sharing, checkable, self.loaded.attention, facts.proven)
+        if requested == "auto":
+            levels = tuple(level for level in levels if level in ("vision", "none") or level in installed(SHARING))
         checks = self._builder.check_prompts
         for level in levels:
-            strategy = STRATEGIES[level](self.loaded, self._limits) if level in STRATEGIES else self._plain
+            strategy = self._of_level(level)
             if strategy is self._plain or checks is None:
                 return strategy, level
             if not strategy.supports(checks):
@@ -204,10 +196,18 @@ class Session:
                 raise inexact(level, difference)
         return self._select("vision") if "vision" not in levels and requested == "auto" else (self._plain, "none")
 
+    def _of_level(self, level: str) -> Strategy:
+        if level == "none":
+            return self._plain
+        if level == "vision":
+            return WholePrompts(self.loaded.model, share_features=True, limits=self._limits)
+        strategy: Strategy = load(SHARING, level, "engine.sharing")(self.loaded, self._limits)
+        return strategy
+
     def _generate(self, strategy: Strategy, batch: Sequence[ImageQuestions]) -> list[Answer]:
         decoding = self.decoding
         pick: Pick = Sampler(decoding, lambda pair: self._seed(batch, pair)) if decoding.sampled else greedy
-        if self._stored and isinstance(strategy, SharedPrefix):
+        if self._stored and strategy.learns:
             self._learn(strategy, batch[0])
         encoded = [group.encoded for group in batch]
         max_tokens = decoding.max_new_tokens
@@ -241,14 +241,14 @@ class Session:
                 batch, forms, strategy, self._reasoning, sampler, self._samples, self._end_tokens
             )
 
-    def _learn(self, strategy: SharedPrefix, group: ImageQuestions) -> None:
+    def _learn(self, strategy: Strategy, group: ImageQuestions) -> None:
         """Let the drafts learn the stored answers to the questions of `group`, once."""
         tokenizer, end = self.loaded.processor.tokenizer, sorted(self._end_tokens)[:1]
         for question, prompts in group:
             for text in self._stored.pop(question.question_id, ()):
                 with self.loaded.lock:
                     tokens = tokenizer(text, add_special_tokens=False)["input_ids"]
-                strategy.drafts.learn(group.encoded.suffixes[prompts[0]], [*tokens, *end])
+                strategy.learn(group.encoded.suffixes[prompts[0]], [*tokens, *end])
 
     def _seed(self, batch: Sequence[ImageQuestions], pair: Pair, trace: int = 0) -> int:
         """Return the seed of a pair: it depends only on the question, its sample, the image shown and the run."""

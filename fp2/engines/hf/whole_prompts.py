@@ -15,7 +15,8 @@ from transformers.generation.utils import GenerationMixin
 
 from fp2.engines.hf.encoding import Continuation, EncodedPrompts, device_of, image_inputs
 from fp2.engines.hf.generation import BatchLimits, Logits, Pair, Pick
-from fp2.engines.hf.token_tree import Tokens
+from fp2.engines.hf.likelihoods import Tokens
+from fp2.engines.hf.scoring import Strategy
 
 _Prompt = tuple[EncodedPrompts, int, Tokens]  # prompts about an image, the index of one, and tokens appended to it
 
@@ -25,7 +26,7 @@ _READ = ("last_hidden_state", "pooler_output")
 _SHAREABLE = {*_READ, "hidden_states", "attentions", "vision_outputs", "qformer_outputs"}
 
 
-class WholePrompts:
+class WholePrompts(Strategy):
     """Runs a model on one full prompt per question.
 
     Parameters
@@ -45,7 +46,7 @@ class WholePrompts:
         self._features: dict[int, tuple[EncodedPrompts, Any]] = {}
         text = model.config.get_text_config()
         keeps = "logits_to_keep" in inspect.signature(model.forward).parameters
-        self._keep_last: dict[str, Any] = {"logits_to_keep": 1} if keeps else {}
+        self._keep_last: dict[str, int] = {"logits_to_keep": 1} if keeps else {}
         # BLIP-2 has a `generate` of its own, which takes no features.
         takes = getattr(model, "generates_from_features", False)
         self._generate_shares = takes or type(model).generate is GenerationMixin.generate
@@ -87,7 +88,7 @@ class WholePrompts:
 
     def _batches(self, prompts: Sequence[_Prompt]) -> Iterator[list[int]]:
         """Yield indices of prompts that can be in one batch: of one length, with images of the same shapes."""
-        alike: dict[Any, list[int]] = {}
+        alike: dict[object, list[int]] = {}
         for index, (encoded, prompt, appended) in enumerate(prompts):
             key = (len(encoded.prefix) + len(encoded.suffixes[prompt]), len(appended), encoded.image_shapes)
             alike.setdefault(key, []).append(index)

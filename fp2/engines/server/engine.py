@@ -16,9 +16,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Unpack
 
-from fp2.engines.base import ESTIMATED, BaseEngine, ModelProfile, Price, failed, seed_of, versions
+from fp2.engines.base import ESTIMATED, BaseEngine, ModelProfile, Price, Remembered, failed, seed_of, versions
 from fp2.engines.reasoning import Split, reasoned_answer, scored_while_reasoning
 from fp2.engines.server.asking import ask_about
 from fp2.engines.server.chat import (
@@ -121,7 +121,9 @@ class OpenAICompatEngine(BaseEngine):
         return ModelProfile(price=Price(chosen.price_input, chosen.price_output), rate=chosen.rate)
 
     @classmethod
-    def create(cls, model: Mapping[str, Any], options: Any, decoding: Decoding, **memory: Any) -> OpenAICompatEngine:
+    def create(
+        cls, model: Mapping[str, Any], options: ServerOptions, decoding: Decoding, **memory: Unpack[Remembered]
+    ) -> OpenAICompatEngine:
         """Return the engine for a config; see `EngineFactory.create`."""
         key = str(model.get("api_key_env") or KEY_VARIABLE)
         fields = model.get("options") or {}

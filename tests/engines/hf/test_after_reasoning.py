@@ -19,9 +19,11 @@ from fp2.engines.hf.engine import HfEngine, HfOptions
 from fp2.engines.hf.likelihoods import read_yes_no
 from fp2.engines.hf.model import HfSpec
 from fp2.engines.hf.session import STRATEGIES
-from fp2.engines.hf.shared_prefix import SharedPrefix
 from fp2.errors import Fp2Error
+from fp2.methods.prefix_sharing.shared_prefix import SharedPrefix
 from fp2.tables import Answer, Decoding, ImageTask, Question
+
+pytestmark = pytest.mark.package(name="prefix_sharing")
 
 KIND = Question("kind", "p", "Is this person kind?", kind="yes_no")
 OLD = Question("old", "p", "Is this person old?", kind="yes_no")

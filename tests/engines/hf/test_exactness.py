@@ -20,11 +20,11 @@ from family_checkpoints import FAMILIES
 from fp2.data.pixels import open_rgb
 from fp2.engines.hf.engine import HfEngine, HfOptions
 from fp2.engines.hf.model import HfSpec
-from fp2.engines.hf.shared_prefix import SharedPrefix
 from fp2.errors import Fp2Error
+from fp2.methods.prefix_sharing.shared_prefix import SharedPrefix
 from fp2.tables import Answer, Decoding, ImageTask, Question
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.package(name="prefix_sharing")]
 
 DECODING = Decoding(max_new_tokens=8)
 TOLERANCE = 1e-4

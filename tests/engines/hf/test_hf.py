@@ -112,6 +112,7 @@ def test_an_image_is_resized_once_for_all_its_questions(
     assert len(resized) == len(tasks)
 
 
+@pytest.mark.package(name="prefix_sharing")
 def test_without_a_batch_size_a_small_model_takes_many_side_by_side(tiny_llava: Path, tasks: list[ImageTask]) -> None:
     asked = engine(tiny_llava)
     assert asked.runtime()["batch_size"] is None
@@ -193,6 +194,7 @@ def test_out_of_memory_halves_the_batch_and_goes_on(
     assert asked.runtime()["batch_size"] == 3
 
 
+@pytest.mark.package(name="prefix_sharing")
 @pytest.mark.parametrize("sharing", thorough_but(["tree", "none"], "tree"))
 def test_out_of_memory_while_probabilities_are_read(
     sharing: Any, tiny_family: Callable[[str], Path], tasks: list[ImageTask], monkeypatch: pytest.MonkeyPatch
@@ -432,6 +434,7 @@ def test_the_variant_is_what_the_model_sees(tiny_llava: Path, tasks: list[ImageT
     assert plain != turned
 
 
+@pytest.mark.package(name="prefix_sharing")
 @pytest.mark.parametrize("sharing", thorough_but(["tree", "none"], "tree"))
 @pytest.mark.parametrize("scored", [True, False], ids=["scored", "words"])
 def test_an_image_that_never_fits_fails_alone_and_slows_no_other(
@@ -459,6 +462,7 @@ def test_an_image_that_never_fits_fails_alone_and_slows_no_other(
     assert sizes.count([some[3].image_id]) + sum(some[3].image_id in group for group in sizes if len(group) > 1) <= 3
 
 
+@pytest.mark.package(name="prefix_sharing")
 def test_a_checkpoints_own_settings_of_decoding_change_no_answer(
     tiny_family: Callable[[str], Path], tasks: list[ImageTask], tmp_path: Path
 ) -> None:
@@ -537,6 +541,7 @@ def test_many_text_questions_are_generated_in_batches(
     assert max(seen) == 4
 
 
+@pytest.mark.package(name="prefix_sharing")
 def test_a_prompt_with_the_image_last_shares_the_features_only(
     tiny_family: Callable[[str], Path], tasks: list[ImageTask]
 ) -> None:

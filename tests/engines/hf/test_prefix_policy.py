@@ -17,9 +17,11 @@ from fp2.engines.hf.engine import HfEngine, HfOptions
 from fp2.engines.hf.families import facts_for
 from fp2.engines.hf.model import HfSpec
 from fp2.engines.hf.prefix_policy import LogitDifference, candidates, compare
-from fp2.engines.hf.shared_prefix import SharedPrefix
 from fp2.errors import Fp2Error
+from fp2.methods.prefix_sharing.shared_prefix import SharedPrefix
 from fp2.tables import Decoding, ImageTask, Question
+
+pytestmark = pytest.mark.package(name="prefix_sharing")
 
 ONE = (Question("q", "x", "Is this person kind? Answer with Yes or No.", "yes_no"),)
 

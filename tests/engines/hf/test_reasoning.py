@@ -109,6 +109,7 @@ def answers(path: Path, tasks: list[ImageTask], reasoning: Any = "auto", **optio
     return [one for batch in engine(path, reasoning, **options).answer(asked) for one in batch]
 
 
+@pytest.mark.package(name="prefix_sharing")
 @pytest.mark.parametrize("sharing", ["tree", "none"])
 @pytest.mark.parametrize("name", ["switched", "always", "tokens only"])
 def test_the_reasoning_is_cut_from_the_answer_and_stands_beside_it(
@@ -129,6 +130,7 @@ def test_reasoning_is_switched_off_by_the_templates_own_variable(
     assert [(one.text, one.numbers, one.tokens) for one in found] == [("kind", None, 5)] * 4
 
 
+@pytest.mark.package(name="prefix_sharing")
 @pytest.mark.parametrize("sharing", ["tree", "none"])
 def test_an_answer_that_is_still_reasoned_about_at_the_limit_has_failed(
     tmp_path: Path, sharing: str, tasks: list[ImageTask]
@@ -139,6 +141,7 @@ def test_an_answer_that_is_still_reasoned_about_at_the_limit_has_failed(
     assert {one.error for one in found} == {"the model was still reasoning after 21 tokens (decoding.reasoning)"}
 
 
+@pytest.mark.package(name="prefix_sharing")
 @pytest.mark.parametrize("sharing", ["tree", "none"])
 def test_the_answer_has_its_own_limit(checkpoints: dict[str, Path], sharing: str, tasks: list[ImageTask]) -> None:
     found = answers(checkpoints["switched"], tasks, sharing=sharing, longest=2)

@@ -100,6 +100,7 @@ def test_reasoning_is_switched_as_the_model_takes_it_and_kept_apart(thinking: st
     assert sent["max_tokens"] == 30 + 2048
 
 
+@pytest.mark.package(name="server_scoring")
 def test_probabilities_are_shares_of_samples(tasks: list[ImageTask]) -> None:
     with serving({MESSAGES: claude("Yes", "No", "Yes.", "Yes")}) as server:
         options = ServerOptions(scoring="sampled", samples=4, concurrency=1)

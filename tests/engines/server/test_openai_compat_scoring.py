@@ -35,6 +35,8 @@ from fp2.engines.server.scoring import TopLogprobs
 from fp2.errors import Fp2Error
 from fp2.tables import BLIND, Answer, Decoding, ImageTask, Question
 
+pytestmark = pytest.mark.package(name="server_scoring")
+
 CHAT, SYSTEMONE, DECISIONS = "/v1/chat/completions", "/v1/systemone", "/v1/decisions"
 DARK = Question("dark", "p", "Is this picture dark? Answer Yes or No.", "yes_no")
 MOOD = Question("mood", "p", "Which is it?\n{options}", "choice", choices=("dark", "bright", "neither"))

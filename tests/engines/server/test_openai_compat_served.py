@@ -80,6 +80,7 @@ def test_reasoning_is_switched_on_and_kept_apart(server: ServerSpec, people: lis
     assert not [answer.numbers for answer in plain.values() if answer.numbers]
 
 
+@pytest.mark.package(name="server_scoring")
 def test_probabilities_are_those_of_the_decision_pipeline(server: ServerSpec, people: list[ImageTask]) -> None:
     from transformers import AutoModelForImageTextToText, AutoProcessor
     from transformers.pipelines import DecisionPipeline
@@ -106,6 +107,7 @@ def test_probabilities_are_those_of_the_decision_pipeline(server: ServerSpec, pe
     assert max(found) - min(found) > 0.01, "people have to move P(Yes)"
 
 
+@pytest.mark.package(name="server_scoring")
 def test_top_logprobs_are_refused_if_the_parameter_is_ignored(server: ServerSpec) -> None:
     with pytest.raises(Fp2Error, match="the server returns no top_logprobs"):
         engine(server, scoring="logprobs").method(LEADER)
@@ -113,6 +115,7 @@ def test_top_logprobs_are_refused_if_the_parameter_is_ignored(server: ServerSpec
         engine(server, scoring="decisions").method(LEADER)
 
 
+@pytest.mark.package(name="server_scoring")
 def test_without_an_image_every_subject_gets_the_same_answer(server: ServerSpec, people: list[ImageTask]) -> None:
     blind = [replace(task, variant=BLIND, questions=(LEADER,)) for task in people[:3]]
     assert len({str(answer.numbers) for answer in table(engine(server), blind).values()}) == 1

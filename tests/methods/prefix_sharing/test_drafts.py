@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fp2.engines.hf.decoding import Drafts
 from fp2.engines.hf.engine import HfEngine, HfOptions
 from fp2.engines.hf.model import HfSpec
+from fp2.methods.prefix_sharing.decoding import Drafts
 from fp2.tables import Decoding, ImageTask, Question
 
 PROMPT = (1, 2, 3)

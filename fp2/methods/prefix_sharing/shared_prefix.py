@@ -20,10 +20,21 @@ import numpy.typing as npt
 import torch
 from transformers.cache_utils import Cache, DynamicLayer
 
-from fp2.engines.hf.decoding import DecodingState, Drafts
-from fp2.engines.hf.encoding import Continuation, EncodedPrompts, device_of, prefix_inputs, suffix_inputs
-from fp2.engines.hf.generation import BatchLimits, Logits, Pick
-from fp2.engines.hf.token_tree import Tokens, TreeRow, pack
+from fp2.extension import (
+    BatchLimits,
+    Continuation,
+    EncodedPrompts,
+    LoadedModel,
+    Logits,
+    Pick,
+    Strategy,
+    Tokens,
+    input_device,
+    prefix_inputs,
+    suffix_inputs,
+)
+from fp2.methods.prefix_sharing.decoding import DecodingState, Drafts
+from fp2.methods.prefix_sharing.token_tree import TreeRow, pack
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -89,7 +100,7 @@ class _PrefixCache:
             layer.frozen = True
 
 
-class SharedPrefix:
+class SharedPrefix(Strategy):
     """Runs a causal model on many prompts about the same images.
 
     Parameters
@@ -102,6 +113,8 @@ class SharedPrefix:
     limits : BatchLimits, optional
         Most tokens in one pass after the prefix, and most pairs of image and prompt that are generated together.
     """
+
+    learns = packs = True
 
     def __init__(self, model: PreTrainedModel, text_model: str = "", limits: BatchLimits | None = None) -> None:
         self.model = model
@@ -119,6 +132,15 @@ class SharedPrefix:
         self._crossing = frozenset(getattr(text_config, "cross_attention_layers", None) or ())
         self._additive = getattr(text_config, "_attn_implementation", "sdpa") == "eager"
         self._keeps = "logits_to_keep" in _parameters(self.text.forward)
+
+    def learn(self, prompt: Tokens, answer: Sequence[int]) -> None:
+        """Let drafts follow an earlier answer to a prompt (token ids after the prefix)."""
+        self.drafts.learn(prompt, answer)
+
+    def record(self) -> dict[str, object]:
+        """Return how many tokens were drafted, and how many of them accepted."""
+        proposed, accepted = self.drafts.proposed, self.drafts.accepted
+        return {"drafts": {"proposed_tokens": proposed, "accepted": accepted}} if proposed else {}
 
     @staticmethod
     def supports(encoded: EncodedPrompts) -> bool:
@@ -219,7 +241,7 @@ class SharedPrefix:
         self, ids: Array, own_ids: Array, attends: Array, positions: Array, keep: Array, sequences: Sequence[int] = ()
     ) -> _Packed:
         """Send `ids` [rows, t] at positions `own_ids`; they attend to `attends` [rows, t, cache + t] of `positions`."""
-        device = device_of(self.model)
+        device = input_device(self.model, str(self.model.device))
         tokens, places, wanted = (
             torch.from_numpy(np.ascontiguousarray(array)).to(device) for array in (ids, own_ids, keep)
         )
@@ -295,6 +317,11 @@ class _Packed:
     masks: Masks
     keep: torch.Tensor
     sequences: tuple[int, ...]
+
+
+def tree(loaded: LoadedModel, limits: BatchLimits) -> SharedPrefix:
+    """Return the strategy of `sharing=tree`."""
+    return SharedPrefix(loaded.model, loaded.facts.text_model, limits)
 
 
 def _subset(pick: Pick, indices: Sequence[int]) -> Pick:

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-Tokens = tuple[int, ...]
+from fp2.extension import Tokens, common_prefix_length
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,17 +38,6 @@ class TreeRow:
     attends: npt.NDArray[np.bool_]
     sequences: tuple[int, ...]
     ends: npt.NDArray[np.int64]
-
-
-def common_prefix_length(sequences: Sequence[Tokens]) -> int:
-    """Return the length of the longest common prefix of `sequences` (0 for no sequence)."""
-    if not sequences:
-        return 0
-    low, high = min(sequences), max(sequences)  # these two differ first
-    for length, (lower, right) in enumerate(zip(low, high, strict=False)):
-        if lower != right:
-            return length
-    return min(len(low), len(high))
 
 
 @functools.lru_cache(maxsize=8)

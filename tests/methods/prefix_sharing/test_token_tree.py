@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fp2.engines.hf.token_tree import common_prefix_length, pack
+from fp2.methods.prefix_sharing.token_tree import common_prefix_length, pack
 
 SEQUENCES = st.lists(st.lists(st.integers(0, 3), min_size=1, max_size=7).map(tuple), min_size=1, max_size=25).map(tuple)
 

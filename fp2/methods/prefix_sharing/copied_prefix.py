@@ -16,15 +16,26 @@ from typing import TYPE_CHECKING, Any
 import torch
 from transformers.cache_utils import DynamicCache
 
-from fp2.engines.hf.encoding import Continuation, EncodedPrompts, device_of, prefix_inputs, suffix_inputs
-from fp2.engines.hf.generation import BatchLimits, Logits, Pair, Pick
-from fp2.engines.hf.token_tree import Tokens
+from fp2.extension import (
+    BatchLimits,
+    Continuation,
+    EncodedPrompts,
+    LoadedModel,
+    Logits,
+    Pair,
+    Pick,
+    Strategy,
+    Tokens,
+    input_device,
+    prefix_inputs,
+    suffix_inputs,
+)
 
 if TYPE_CHECKING:
     from transformers import Cache, PreTrainedModel
 
 
-class CopiedPrefix:
+class CopiedPrefix(Strategy):
     """Runs a causal model on many prompts about the same image, each in a row of its own.
 
     Parameters
@@ -134,14 +145,21 @@ class _CacheCopies:
 
     def select(self, rows: Sequence[int]) -> None:
         """Keep these rows, in this order."""
-        self._cache.reorder_cache(torch.tensor(rows, device=device_of(self._owner.model)))
+        self._cache.reorder_cache(
+            torch.tensor(rows, device=input_device(self._owner.model, str(self._owner.model.device)))
+        )
 
     def advance(self, tokens: Sequence[Tokens]) -> torch.Tensor:
         """Add tokens of one length to each row; return the logits [rows, vocabulary] after them."""
-        ids = torch.tensor(tokens, device=device_of(self._owner.model))
+        ids = torch.tensor(tokens, device=input_device(self._owner.model, str(self._owner.model.device)))
         logits = self._owner.run(ids, self._length, self._cache, self._inputs)
         self._length += ids.shape[1]
         return logits
+
+
+def prefix(loaded: LoadedModel, limits: BatchLimits) -> CopiedPrefix:
+    """Return the strategy of `sharing=prefix`."""
+    return CopiedPrefix(loaded.model, limits)
 
 
 def _ended(generated: list[list[list[int]]], pair: Pair, end_tokens: set[int], max_new: int) -> bool:

@@ -22,8 +22,8 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from fp2.engines.hf.generation import Pair, Pick
-from fp2.engines.hf.token_tree import Tokens, TreeRow
+from fp2.extension import Pair, Pick, Tokens
+from fp2.methods.prefix_sharing.token_tree import TreeRow
 
 _ORDERS = (8, 4, 2)
 """Lengths of the contexts that are looked up, the longest first."""
