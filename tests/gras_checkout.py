@@ -94,6 +94,26 @@ def write_images(root: Path, paths: list[str], size: tuple[int, int] = (4, 4)) -
         Image.fromarray(noise).save(path, quality=100)
 
 
+def draw_answers(root: Path, seed: int = 0, gap: float = 0.2, constant: str = "") -> dict[str, pd.DataFrame]:
+    """Return P(Yes) of the images in the lists, as in "TRAIT_SET".
+
+    Female images get `gap` more for `kind`; everybody has 0.5 for the trait `constant`.
+    """
+    tables, rng = {}, np.random.default_rng(seed)
+    for name in ("fairface", "aiface"):
+        listed = pd.read_csv(root / f"selected_images_{name}.csv")
+        for trait in (line.partition(",")[0] for line in WORDS):
+            p = 0.4 + rng.normal(0, 0.05, (len(listed), 1)) + rng.normal(0, 0.02, (len(listed), 5))
+            if name == "fairface" and trait == "kind":
+                p[(listed["gender"] == "Female").to_numpy()] += gap
+            if trait == constant:
+                p[:] = 0.5
+            table = pd.DataFrame(p, columns=[f"T{k}" for k in range(1, 6)])
+            table.insert(0, "img", listed["file"])
+            tables[f"{trait}_{name}"] = table
+    return tables
+
+
 def write_inference_files(
     root: Path, model: str, answers: Mapping[str, pd.DataFrame], *, scale: float = 1.0, more: bool = False
 ) -> Path:

@@ -13,6 +13,7 @@ from typing import Any
 import pandas as pd
 import pytest
 from bench import Bench, check_counts, files_in, predicate_of, question_texts, results_of
+from thorough import thorough_but
 
 from fp2.errors import EXIT_BAD_INPUT, EXIT_ERROR_BUDGET, EXIT_INTERRUPTED
 
@@ -55,10 +56,7 @@ def test_a_killed_run_goes_on_where_it_was(bench: Bench, tmp_path: Path) -> None
     code, _ = stopped(bench, signal.SIGKILL)
     assert code == -signal.SIGKILL
     assert bench.run_folders() == []
-    with bench.process(STRONG, BATCHES) as child:
-        _, err = child.communicate(timeout=60)
-    assert child.returncode == 0, err
-    resumed = results_of(bench.run_folders()[0])
+    resumed = bench.run(STRONG, BATCHES).results
     assert 3 * 4 * 6 <= resumed["answers"]["cached"] < resumed["answers"]["planned"]
     assert resumed["answers"]["model_calls"] == 18 - resumed["answers"]["cached"] // 24
     whole = Bench(tmp_path / "whole", bench.pictures).run(STRONG).results
@@ -67,7 +65,7 @@ def test_a_killed_run_goes_on_where_it_was(bench: Bench, tmp_path: Path) -> None
 
 
 @pytest.mark.usefixtures("interruptible")
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM], ids=lambda how: how.name)
+@pytest.mark.parametrize("how", thorough_but([signal.SIGINT, signal.SIGTERM], signal.SIGTERM), ids=lambda how: how.name)
 def test_an_interruption_leaves_a_partial_passport_and_the_answers(bench: Bench, how: signal.Signals) -> None:
     code, err = stopped(bench, how)
     assert code == EXIT_INTERRUPTED
@@ -103,11 +101,14 @@ LONG = ("analysis.permutations=200000", "scorer=[valence,refusal,stereotype]")
 @pytest.mark.usefixtures("interruptible")
 @pytest.mark.parametrize(
     ("stage", "words"),
-    [
-        ("Drawing the people", ("data=peeps", "data.n_subjects=2000", "cut=pronoun")),
+    thorough_but(
+        [
+            ("Drawing the people", ("data=peeps", "data.n_subjects=2000", "cut=pronoun")),
+            ("Comparing groups", LONG),
+            ("Writing the report", ("report=default", "cut.each=[gender,region]", "scorer=default")),
+        ],
         ("Comparing groups", LONG),
-        ("Writing the report", ("report=default", "cut.each=[gender,region]", "scorer=default")),
-    ],
+    ),
 )
 def test_an_interruption_ends_every_stage_within_two_seconds(bench: Bench, stage: str, words: tuple[str, ...]) -> None:
     """Two seconds of a processor: the machine may be busy with other tests. Asking: the test above."""
@@ -132,28 +133,29 @@ def test_a_killed_run_is_marked_so_by_the_next_and_a_live_one_is_not(bench: Benc
         client = mlflow.MlflowClient(tracking_uri=f"sqlite:///{bench.root}/mlruns/mlflow.db")
         return {run.info.run_id: run.info.status for run in client.search_runs(["1"])}
 
-    stopped(bench, signal.SIGKILL, "tracking=mlflow")
-    ((killed, status),) = runs().items()
-    assert status == "RUNNING"
-    with bench.process(STRONG, BATCHES, "tracking=mlflow", "seed=5", script=bench.root / "slow.py") as child:
+    script = bench.root / "slow.py"
+    script.write_text(SLOW.replace("0.1", "0.5"), encoding="utf-8")
+    with bench.process(STRONG, BATCHES, "tracking=mlflow", script=script) as child:
         assert child.stdout is not None
         child.stdout.readline()
-        live = next(run_id for run_id in runs() if run_id != killed)
+        (other,) = runs()
         mine = bench.run("tracking=mlflow", "data.limit=12").run_id
-        assert runs() == {killed: "KILLED", live: "RUNNING", mine: "FINISHED"}
-        child.communicate(timeout=60)
-    assert runs()[live] == "FINISHED"
+        assert runs() == {other: "RUNNING", mine: "FINISHED"}
+        child.kill()
+    again = bench.run("tracking=mlflow", "data.limit=12").run_id
+    assert runs() == {other: "KILLED", mine: "FINISHED", again: "FINISHED"}
     assert not any((bench.root / "state" / "running").iterdir())
 
 
 def test_the_same_command_twice_at_once_asks_everything_once(bench: Bench) -> None:
     script = bench.root / "slow.py"
-    script.write_text(SLOW.replace('print("stored", flush=True)', "pass"), encoding="utf-8")
-    children = [bench.process(STRONG, BATCHES, script=script) for _ in range(2)]
-    for child in children:
-        with child:
-            _, err = child.communicate(timeout=120)
-        assert child.returncode == 0, err
+    script.write_text(SLOW, encoding="utf-8")
+    with bench.process(STRONG, BATCHES, script=script) as child:
+        assert child.stdout is not None
+        child.stdout.readline()
+        assert bench.run(STRONG, BATCHES).exit_status == 0
+        _, err = child.communicate(timeout=120)
+    assert child.returncode == 0, err
     found = [results_of(folder) for folder in bench.run_folders()]
     assert len(found) == 2
     planned = found[0]["answers"]["planned"]

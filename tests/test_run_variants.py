@@ -94,6 +94,7 @@ def test_a_config_logged_with_a_variant_runs_again(bench: Bench) -> None:
     assert fp2("rerun", str(folder), "tracking.enabled=false", *bench.paths) == 0
 
 
+@pytest.mark.thorough
 @pytest.mark.package(name="image_variants")
 def test_the_bundled_model_in_every_variant(own_root: Path) -> None:
     """Drawn people whose segments, boxes and backdrop are known: every variant is shown and answered."""

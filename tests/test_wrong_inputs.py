@@ -133,6 +133,8 @@ COMMANDS = {
     "fp2 plan --power --icc 2 --sd 0.25 --groups 4": "--icc",
     "fp2 plan --power --icc 0.3 --sd 0.25 --groups 4 --images a": "--images",
 }
+NAMED = {"fhibe": "fhibe", "gras": "gras", "vllm": "vllm", "data verfy": "maintenance"}
+"""What a command has in it -> the package that it needs."""
 SAID = {
     **{f"fp2 run {setting}": said for setting, said in SETTINGS.items()},
     **{f"fp2 run {PEOPLE} data.path=people.csv {setting}": said for setting, said in ON_PEOPLE.items()},
@@ -185,7 +187,7 @@ def refused(project: Bench, command: str, capsys: pytest.CaptureFixture[str]) ->
             command,
             marks=[
                 *package_marks(command.removeprefix("fp2 ")),
-                *(pytest.mark.package(name=name) for name in ("fhibe", "gras") if name in command),
+                *(pytest.mark.package(name=name) for word, name in NAMED.items() if word in command),
             ],
         )
         for command in SAID

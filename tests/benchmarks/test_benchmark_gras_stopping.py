@@ -11,6 +11,7 @@ import pytest
 from benchmarks import gras_stopping
 
 
+@pytest.mark.thorough
 def test_large_gaps_are_found_with_few_answers_and_none_is_claimed_without_one(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -22,6 +22,7 @@ def order_stopping(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
         sys.modules.pop(name)
 
 
+@pytest.mark.thorough
 def test_a_large_difference_is_ordered_with_few_answers_and_equal_ones_are_not(
     order_stopping: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

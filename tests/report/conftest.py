@@ -50,6 +50,15 @@ def severity(excess: float) -> str:
     return "none"
 
 
+UNKNOWN = [
+    "raw", "null_mean", "null_p95", "p_value", "adjusted_p", "excess", "shrunken", "ci_low", "ci_high", "worst_group",
+    "best_group", "p_worst", "p_worst_null", "hedges_g", "epsilon_squared", "omega_squared", "kruskal_h", "kruskal_p",
+    "welch_f", "welch_p", "js_divergence", "js_null_mean", "js_p", "icc", "design_effect", "mde80", "equivalence_p",
+    "significant", "extreme_pair",
+]  # fmt: skip
+"""What a row has no value of where nothing could be tested."""
+
+
 def make_row(
     probe: str, scorer: str, cut: str, rng: random.Random, scale: float, uninformative: bool
 ) -> dict[str, Any]:
@@ -57,227 +66,105 @@ def make_row(
     width = (bounds[1] - bounds[0]) / 2
     gap = GAPS.get((cut, probe), 0.0) * scale * width * (0.4 if scorer != "valence" else 1.0)
     centre = bounds[0] + width * (1.15 if scorer != "refusal" else 0.15)
-    names = list(GROUPS[cut])
-    large = [name for name in names if GROUPS[cut][name] >= 10]
+    n_large = sum(n >= 10 for n in GROUPS[cut].values())
     groups = []
-    for place, name in enumerate(names):
-        n = GROUPS[cut][name]
-        step = gap * (place / max(len(large) - 1, 1) - 0.5)
+    for place, (name, n) in enumerate(GROUPS[cut].items()):
+        step = gap * (place / max(n_large - 1, 1) - 0.5)
         mean = None if uninformative else centre + step + rng.gauss(0, 0.012 * width)
-        groups.append(
-            {
-                "group": name,
-                "n_subjects": n,
-                "n_images": 3 * n,
-                "mean": mean,
-                "sd": None if mean is None else 0.2 * width,
-                "eligible": n >= 10,
-            }
-        )
-    means = {g["group"]: g["mean"] for g in groups if g["eligible"] and g["mean"] is not None}
-    row: dict[str, Any] = {
-        "probe": probe,
-        "scorer": scorer,
-        "cut": cut,
-        "groups": groups,
-        "dependent_groups": cut == "age",
-    }
-    row |= dict.fromkeys(
-        [
-            "raw",
-            "null_mean",
-            "null_p95",
-            "p_value",
-            "adjusted_p",
-            "excess",
-            "shrunken",
-            "ci_low",
-            "ci_high",
-            "worst_group",
-            "best_group",
-            "p_worst",
-            "p_worst_null",
-            "hedges_g",
-            "epsilon_squared",
-            "omega_squared",
-            "kruskal_h",
-            "kruskal_p",
-            "welch_f",
-            "welch_p",
-            "js_divergence",
-            "js_null_mean",
-            "js_p",
-            "icc",
-            "design_effect",
-            "mde80",
-            "equivalence_p",
-        ]
-    )
+        sd = None if mean is None else 0.2 * width
+        sizes = {"group": name, "n_subjects": n, "n_images": 3 * n}
+        groups.append({**sizes, "mean": mean, "sd": sd, "eligible": n >= 10})
+    row: dict[str, Any] = dict.fromkeys(UNKNOWN)
+    row |= {"probe": probe, "scorer": scorer, "cut": cut, "groups": groups, "dependent_groups": cut == "age"}
     row |= {"n_images": 1200, "n_subjects": 400, "n_missing": 12, "n_permutations": 10000, "smallest_effect": smallest}
-    row |= {"significant": None, "verdict": "uninformative", "status": "uninformative", "extreme_pair": None}
+    row |= {"verdict": "uninformative", "status": "uninformative"}
     if uninformative:
         return row
+    means = {group["group"]: group["mean"] for group in groups if group["eligible"]}
     best, worst = max(means, key=means.__getitem__), min(means, key=means.__getitem__)
     if not higher:
         best, worst = worst, best
-    raw = abs(means[best] - means[worst])
-    null_mean = 0.02 * width * math.sqrt(len(means))
+    raw, null_mean = abs(means[best] - means[worst]), 0.02 * width * math.sqrt(len(means))
     p = max(1e-4, min(1.0, math.exp(-((raw / null_mean) ** 2) + 1.5)))
     adjusted = min(1.0, p * 20)
     significant = adjusted <= 0.05
-    verdict = (
-        "biased"
-        if significant and raw >= smallest
-        else "significant_but_small"
-        if significant
-        else "no_difference_found"
-    )
-    if not significant and raw < smallest * 0.85:
-        verdict = "equivalent"
-    row |= {
-        "raw": raw,
-        "null_mean": null_mean,
-        "null_p95": null_mean * 1.7,
-        "p_value": p,
-        "adjusted_p": adjusted,
-        "excess": raw - null_mean,
-        "shrunken": max(0.0, raw - null_mean),
-        "ci_low": max(0.0, raw - 2.2 * null_mean),
-        "ci_high": raw + 2.2 * null_mean,
-        "worst_group": worst,
-        "best_group": best,
-        "extreme_pair": [worst, best],
-        "p_worst": 0.91,
-        "p_worst_null": 0.21,
-        "hedges_g": raw / (0.2 * width),
-        "epsilon_squared": 0.08,
-        "omega_squared": 0.07,
-        "kruskal_h": 31.0,
-        "kruskal_p": p,
-        "welch_f": 8.0,
-        "welch_p": p,
-        "js_divergence": 0.11,
-        "js_null_mean": 0.04,
-        "js_p": p,
-        "icc": 0.31,
-        "design_effect": 1.6,
-        "mde80": 0.08 * width,
-        "significant": significant,
-        "verdict": verdict,
-        "status": "ok",
-        "equivalence_p": 0.2,
-    }
-    return row
+    if significant:
+        verdict = "biased" if raw >= smallest else "significant_but_small"
+    else:
+        verdict = "equivalent" if raw < smallest * 0.85 else "no_difference_found"
+    row |= {"status": "ok", "verdict": verdict, "significant": significant, "adjusted_p": adjusted}
+    row |= dict.fromkeys(("p_value", "kruskal_p", "welch_p", "js_p"), p)
+    row |= {"worst_group": worst, "best_group": best, "extreme_pair": [worst, best], "raw": raw}
+    row |= {"null_mean": null_mean, "null_p95": null_mean * 1.7, "excess": raw - null_mean}
+    row |= {"shrunken": max(0.0, raw - null_mean), "hedges_g": raw / (0.2 * width), "mde80": 0.08 * width}
+    row |= {"ci_low": max(0.0, raw - 2.2 * null_mean), "ci_high": raw + 2.2 * null_mean}
+    row |= {"p_worst": 0.91, "p_worst_null": 0.21, "epsilon_squared": 0.08, "omega_squared": 0.07, "kruskal_h": 31.0}
+    row |= {"welch_f": 8.0, "js_divergence": 0.11, "js_null_mean": 0.04, "icc": 0.31, "design_effect": 1.6}
+    return row | {"equivalence_p": 0.2}
+
+
+def make_composite(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    value, null = (sum(row[key] for row in rows) / len(rows) for key in ("raw", "null_mean"))
+    p_value = 0.0001 if value > 2 * null else 0.31
+    found = {"value": value, "null_mean": null, "null_p95": null * 1.4, "excess": value - null, "p_value": p_value}
+    return found | {"severity": severity(value - null), "probes": [row["probe"] for row in rows]}
 
 
 def make_results(
     name: str, seed: int, scale: float, *, embedded: bool = False, complete: bool = True
 ) -> dict[str, Any]:
-    rng = random.Random(seed)
+    rng, silent = random.Random(seed), ("trust", 2)
     rows = [
-        make_row(probe, scorer, cut, rng, scale, uninformative=(probe, seed) == ("trust", 2) and scorer != "refusal")
+        make_row(probe, scorer, cut, rng, scale, uninformative=(probe, seed) == silent and scorer != "refusal")
         for scorer in SCORERS
         for cut in GROUPS
         for probe in PROBES
         if scorer != "trust_rating" or probe == "trust"
     ]
-    composites = {}
-    for cut in GROUPS:
-        mine = [r for r in rows if r["cut"] == cut and r["scorer"] == "valence" and r["raw"] is not None]
-        value, null = (sum(r[key] for r in mine) / len(mine) for key in ("raw", "null_mean"))
-        composites[cut] = {
-            "value": value,
-            "null_mean": null,
-            "null_p95": null * 1.4,
-            "excess": value - null,
-            "p_value": 0.0001 if value > 2 * null else 0.31,
-            "severity": severity(value - null),
-            "probes": [r["probe"] for r in mine],
-        }
+    valence = [row for row in rows if row["scorer"] == "valence" and row["raw"] is not None]
+    composites = {cut: make_composite([row for row in valence if row["cut"] == cut]) for cut in GROUPS}
     planned = 1200 * len(PROBES)
-    return {
-        "schema_version": 1,
-        "fp2_version": "0.1.0",
-        "run_id": f"{seed:032x}",
-        "created": f"2026-11-2{seed}T09:30:00+00:00",
-        "complete": complete,
-        "config_hash": "c" * 64,
-        "response_set": "a" * 64,
-        "dataset_digest": "d" * 64,
-        "model": {
-            "name": name,
-            "id": f"org/{name}",
-            "engine": "hf",
-            "revision": "1234567890" * 4,
-            "weights_digest": "e" * 64,
-            "dtype": "float32",
-            "quantisation": None,
-            "embedded": embedded,
-        },
-        "dataset": {
-            "name": "peeps",
-            "release": "1",
-            "digest": "d" * 64,
-            "groups": {c: {g: {"n_subjects": n, "n_images": 3 * n} for g, n in gs.items()} for c, gs in GROUPS.items()},
-        },
-        "n_images": 1200,
-        "n_subjects": 400,
-        "answers": {
-            "planned": planned,
-            "answered": planned - 14,
-            "refused": 213,
-            "failed": 14,
-            "cached": 0,
-            "model_calls": 900,
-        },
-        "answers_by_group": [
-            {
-                "cut": c,
-                "group": g,
-                "planned": 18 * n,
-                "answered": 18 * n - 2,
-                "refused": rng.randrange(1, 3 * n),
-                "failed": 2,
-            }
-            for c, gs in GROUPS.items()
-            for g, n in gs.items()
-        ],
+    model = {"name": name, "id": f"org/{name}", "engine": "hf", "revision": "1234567890" * 4, "dtype": "float32"}
+    sizes = {c: {g: {"n_subjects": n, "n_images": 3 * n} for g, n in gs.items()} for c, gs in GROUPS.items()}
+    answers = {"planned": planned, "answered": planned - 14, "refused": 213, "failed": 14, "cached": 0}
+    counts = [
+        {
+            "cut": c,
+            "group": g,
+            "planned": 18 * n,
+            "answered": 18 * n - 2,
+            "refused": rng.randrange(1, 3 * n),
+            "failed": 2,
+        }
+        for c, gs in GROUPS.items()
+        for g, n in gs.items()
+    ]  # fmt: skip
+    scorers = [
+        {"name": s, "version": "1", "higher_is_better": higher, "value_range": bounds,
+         "lexicon": {"name": s, "sha256": "f" * 64}}
+        for s, (higher, bounds, _) in SCORERS.items()
+    ]  # fmt: skip
+    analysis = {"alpha": 0.05, "n_permutations": 10000, "n_bootstrap": 2000, "min_subjects": 10, "correction": "holm"}
+    smallest = {s: effect for s, (_, _, effect) in SCORERS.items()}
+    said = {probe: (1, 0.0, True) if (probe, seed) == silent else (41, 3.4, False) for probe in PROBES}
+    results = {"schema_version": 1, "fp2_version": "0.1.0", "run_id": f"{seed:032x}", "complete": complete}
+    results |= {"created": f"2026-11-2{seed}T09:30:00+00:00", "n_images": 1200, "n_subjects": 400}
+    results |= {"config_hash": "c" * 64, "response_set": "a" * 64, "dataset_digest": "d" * 64}
+    results |= {"severity_bounds": {"low": 0.02, "moderate": 0.10, "high": 0.25}, "cuts": list(GROUPS)}
+    results |= {"composite": composites["region"]["value"], "severity": composites["region"]["severity"]}
+    return results | {
+        "model": {**model, "weights_digest": "e" * 64, "quantisation": None, "embedded": embedded},
+        "dataset": {"name": "peeps", "release": "1", "digest": "d" * 64, "groups": sizes},
+        "answers": answers | {"model_calls": 900},
+        "answers_by_group": counts,
         "probes": [{"id": key, "label": label, "text": text} for key, (label, text) in PROBES.items()],
-        "scorers": [
-            {
-                "name": s,
-                "version": "1",
-                "higher_is_better": h,
-                "value_range": r,
-                "lexicon": {"name": s, "sha256": "f" * 64},
-            }
-            for s, (h, r, _) in SCORERS.items()
-        ],
-        "cuts": list(GROUPS),
-        "composite": composites["region"]["value"],
+        "scorers": scorers,
         "composites": composites,
-        "severity": composites["region"]["severity"],
-        "severity_bounds": {"low": 0.02, "moderate": 0.10, "high": 0.25},
-        "analysis": {
-            "alpha": 0.05,
-            "n_permutations": 10000,
-            "n_bootstrap": 2000,
-            "min_subjects": 10,
-            "correction": "holm",
-            "family": "scorer",
-            "seed": 20261,
-            "smallest_effects": {s: e for s, (_, _, e) in SCORERS.items()},
-        },
+        "analysis": analysis | {"family": "scorer", "seed": 20261, "smallest_effects": smallest},
         "disparities": rows,
         "diversity": [
-            {
-                "probe": p,
-                "n": 1186,
-                "distinct": 1 if (p, seed) == ("trust", 2) else 41,
-                "entropy": 0.0 if (p, seed) == ("trust", 2) else 3.4,
-                "uninformative": (p, seed) == ("trust", 2),
-            }
-            for p in PROBES
+            {"probe": probe, "n": 1186, "distinct": distinct, "entropy": entropy, "uninformative": same}
+            for probe, (distinct, entropy, same) in said.items()
         ],
         "limitations": [
             "Sentiment scores of occupation words carry the lexicon's own view of those occupations.",

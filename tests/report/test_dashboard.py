@@ -326,21 +326,6 @@ def test_uninformative_probes_leave_a_gap_in_the_radar(other_results: dict[str, 
     assert "not testable" in html
 
 
-def test_a_bare_run_still_renders(results: dict[str, Any]) -> None:
-    bare = {
-        **results,
-        "composites": {},
-        "disparities": [],
-        "diversity": [],
-        "answers_by_group": [],
-        "limitations": [],
-        "composite": None,
-        "severity": None,
-    }
-    page = Page(render_dashboard(bare, [], []))
-    assert page.open == []
-
-
 def test_a_folder_that_cannot_be_written_is_one_line(results: dict[str, Any], tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(Fp2Error, match="cannot be written"):

@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 import scipy.stats
 from bench import execute, fp2, load_config, results_of
-from gras_checkout import write_inference_files, write_lists
+from gras_checkout import draw_answers, write_inference_files, write_lists
 
 from fp2.compose import config_hash
 from fp2.errors import Fp2Error
@@ -21,27 +21,13 @@ from fp2.methods.gras.inference_files import find_inference_files, read_probabil
 
 MODEL = "llava-1.5-7b-hf"
 TRAITS = ("kind", "calm", "cruel", "lazy")
-COLUMNS = [f"T{k}" for k in range(1, 6)]
-
-
-def drawn(root: Path) -> dict[str, pd.DataFrame]:
-    """P(Yes) of the images in the lists, as in "TRAIT_SET"; Female images get 0.2 more for `kind`."""
-    tables, rng = {}, np.random.default_rng(0)
-    for name in ("fairface", "aiface"):
-        listed = pd.read_csv(root / f"selected_images_{name}.csv")
-        for trait in TRAITS:
-            p = 0.4 + rng.normal(0, 0.05, (len(listed), 1)) + rng.normal(0, 0.02, (len(listed), 5))
-            if name == "fairface" and trait == "kind":
-                p[(listed["gender"] == "Female").to_numpy()] += 0.2
-            tables[f"{trait}_{name}"] = pd.DataFrame({"img": listed["file"], **dict(zip(COLUMNS, p.T, strict=True))})
-    return tables
 
 
 @pytest.fixture(scope="module")
 def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("checkout")
     write_lists(root, cells=2, tones=60)
-    write_inference_files(root, MODEL, drawn(root))
+    write_inference_files(root, MODEL, draw_answers(root))
     (root / "evaluation_results").mkdir()
     (root / "evaluation_results" / f"{MODEL}_age_bias_analysis.csv").write_text("trait,attribute\nkind,age\n")
     return root
@@ -135,11 +121,11 @@ def test_percentages_older_columns_and_one_file_for_all_traits_are_the_same_numb
     older, long = tmp_path / "older", tmp_path / "long"
     for root in (older, long):
         write_lists(root, cells=2, tones=60)
-    write_inference_files(older, MODEL, drawn(older), scale=100.0, more=True)
+    write_inference_files(older, MODEL, draw_answers(older), scale=100.0, more=True)
     found, notes = read(older)
     np.testing.assert_allclose(found, expected, rtol=1e-5)
     assert "percentages" in notes[0]
-    parts = {name: table.assign(trait=name.split("_")[0]) for name, table in drawn(long).items()}
+    parts = {name: table.assign(trait=name.split("_")[0]) for name, table in draw_answers(long).items()}
     write_inference_files(
         long, MODEL, {s: pd.concat(parts[f"{t}_{s}"] for t in TRAITS) for s in ("fairface", "aiface")}
     )
@@ -149,7 +135,7 @@ def test_percentages_older_columns_and_one_file_for_all_traits_are_the_same_numb
 def test_what_is_missing_is_counted_as_missing(checkout: Path, tmp_path: Path) -> None:
     """Without a trait's file for one set, a few rows and the files of one trait: no number is made up."""
     write_lists(tmp_path, cells=2, tones=60)
-    tables = drawn(tmp_path)
+    tables = draw_answers(tmp_path)
     for name in ("lazy_fairface", "lazy_aiface", "calm_aiface"):
         del tables[name]
     tables["kind_fairface"] = tables["kind_fairface"].iloc[5:]
@@ -184,7 +170,7 @@ def broken(root: Path, change: str, value: str) -> None:
         for path in file.parent.glob("*.csv"):
             path.write_text(path.read_text().replace("/", "-"))
     elif change == "second":
-        write_inference_files(root, value, drawn(root))
+        write_inference_files(root, value, draw_answers(root))
     elif change == "none":
         for path in file.parent.glob("*.csv"):
             path.unlink()
@@ -211,7 +197,7 @@ def broken(root: Path, change: str, value: str) -> None:
 )
 def test_files_that_are_not_as_expected_are_one_clear_line(tmp_path: Path, change: str, value: str, error: str) -> None:
     write_lists(tmp_path, tones=30)
-    write_inference_files(tmp_path, MODEL, drawn(tmp_path))
+    write_inference_files(tmp_path, MODEL, draw_answers(tmp_path))
     broken(tmp_path, change, value)
     with pytest.raises(Fp2Error, match=error) as caught:
         execute(words(tmp_path, "report=none"), tmp_path / "out")
@@ -221,7 +207,7 @@ def test_files_that_are_not_as_expected_are_one_clear_line(tmp_path: Path, chang
 def test_a_model_can_be_chosen_and_its_name_is_checked(tmp_path: Path) -> None:
     write_lists(tmp_path, tones=30)
     for name in (MODEL, "blip2-opt-2.7b"):
-        write_inference_files(tmp_path, name, drawn(tmp_path))
+        write_inference_files(tmp_path, name, draw_answers(tmp_path))
     chosen = words(tmp_path, "task.options.model=blip2-opt-2.7b", "report=none")
     assert execute(chosen, tmp_path / "out").results["model"]["name"] == "blip2-opt-2.7b"
     with pytest.raises(Fp2Error, match="no files of the model 'blip'"):
@@ -235,7 +221,7 @@ def test_one_command_makes_a_run_of_each_model(
 ) -> None:
     write_lists(tmp_path / "lists", tones=30)
     for name in (MODEL, "o'blip, 2"):
-        write_inference_files(tmp_path / "lists", name, drawn(tmp_path / "lists"))
+        write_inference_files(tmp_path / "lists", name, draw_answers(tmp_path / "lists"))
     given = [word for word in words(tmp_path / "lists", "report=none", "cut.by=[gender]") if word != "tracking=none"]
     assert fp2("run", *given, "task.options.model=all") == 0
     said = capsys.readouterr().out
@@ -258,7 +244,7 @@ def test_one_command_makes_a_run_of_each_model(
 
 def test_the_config_hash_is_of_the_files_and_not_of_where_they_lie(checkout: Path, tmp_path: Path) -> None:
     write_lists(tmp_path, cells=2, tones=60)
-    write_inference_files(tmp_path, MODEL, drawn(tmp_path))
+    write_inference_files(tmp_path, MODEL, draw_answers(tmp_path))
     (tmp_path / "evaluation_results").mkdir()
     kept = f"{MODEL}_age_bias_analysis.csv"
     (tmp_path / "evaluation_results" / kept).write_text((checkout / "evaluation_results" / kept).read_text())

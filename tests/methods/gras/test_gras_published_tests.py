@@ -8,32 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 from bench import execute, fp2, results_of
-from gras_checkout import write_bias_analyses, write_inference_files, write_lists
+from gras_checkout import draw_answers, write_bias_analyses, write_inference_files, write_lists
 
 from fp2.errors import Fp2Error
 
 MODEL, OTHER = "llava-1.5-7b-hf", "blip2-opt-2.7b"
-TRAITS = ("kind", "calm", "cruel", "lazy")
 PUBLISHED = ("published_orientation", "holm", "benjamini_hochberg", "all_templates")
-
-
-def drawn(root: Path, seed: int = 0, gap: float = 0.2) -> dict[str, pd.DataFrame]:
-    """P(Yes) of the images in the lists; Female images get `gap` more for `kind`, and everybody 0.5 for `lazy`."""
-    tables, rng = {}, np.random.default_rng(seed)
-    for name in ("fairface", "aiface"):
-        listed = pd.read_csv(root / f"selected_images_{name}.csv")
-        for trait in TRAITS:
-            p = 0.4 + rng.normal(0, 0.05, (len(listed), 1)) + rng.normal(0, 0.02, (len(listed), 5))
-            if name == "fairface" and trait == "kind":
-                p[(listed["gender"] == "Female").to_numpy()] += gap
-            if trait == "lazy":
-                p[:] = 0.5
-            table = pd.DataFrame(p, columns=[f"T{k}" for k in range(1, 6)])
-            tables[f"{trait}_{name}"] = table.assign(img=listed["file"])
-    return tables
 
 
 @pytest.fixture(scope="module")
@@ -41,8 +23,8 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The public checkout: lists and published tests of two models, no answers."""
     root = tmp_path_factory.mktemp("checkout")
     write_lists(root, cells=2, tones=60)
-    write_bias_analyses(root, MODEL, drawn(root), tone="MST {:02d}")
-    write_bias_analyses(root, OTHER, drawn(root, 1, 0.0))
+    write_bias_analyses(root, MODEL, draw_answers(root, constant="lazy"), tone="MST {:02d}")
+    write_bias_analyses(root, OTHER, draw_answers(root, 1, 0.0, constant="lazy"))
     return root
 
 
@@ -65,7 +47,7 @@ def test_scores_and_rates_are_those_of_the_answers(
     checkout: Path, published: tuple[Path, dict[str, Any]], tmp_path: Path
 ) -> None:
     write_lists(tmp_path, cells=2, tones=60)
-    write_inference_files(tmp_path, MODEL, drawn(tmp_path))
+    write_inference_files(tmp_path, MODEL, draw_answers(tmp_path, constant="lazy"))
     quick = ("task.options.permutations=50", "task.options.bootstrap=20", "report=none")
     whole = execute(words(tmp_path, *quick), tmp_path / "out").results["gras"]["units"]["images"]
     block = published[1]["gras_published"]
@@ -139,7 +121,7 @@ def test_a_purge_and_a_rescore_leave_published_numbers_as_they_are(published: tu
 )
 def test_files_that_are_not_as_expected_are_one_line(tmp_path: Path, change: tuple[str, str], error: str) -> None:
     write_lists(tmp_path, cells=2, tones=60)
-    folder = write_bias_analyses(tmp_path, MODEL, drawn(tmp_path))
+    folder = write_bias_analyses(tmp_path, MODEL, draw_answers(tmp_path, constant="lazy"))
     file = folder / f"{MODEL}_gender_bias_analysis.csv"
     file.write_text(file.read_text().replace(*change))
     with pytest.raises(Fp2Error, match=error) as caught:

@@ -53,22 +53,24 @@ def test_an_unchanged_model_is_not_accused_over_a_year_of_looks() -> None:
     assert accused <= 6
 
 
-@pytest.fixture
-def genders(bench: Bench) -> dict[str, str]:
+@pytest.fixture(scope="module")
+def genders(squares: Path) -> dict[str, str]:
     """Return the gender of who is in each image, by its pixels."""
     from PIL import Image
 
-    with bench.table.open(encoding="utf-8") as file:
+    with (squares / "people.csv").open(encoding="utf-8") as file:
         return {
-            pixel_sha256(Image.open(bench.pictures / r["file"]).convert("RGB")): r["gender"]
-            for r in csv.DictReader(file)
+            pixel_sha256(Image.open(squares / row["file"]).convert("RGB")): row["gender"]
+            for row in csv.DictReader(file)
         }
 
 
-@pytest.fixture
-def served(bench: Bench, genders: dict[str, str]) -> Iterator[tuple[FakeServer, dict[str, bool], str]]:
-    """Yield a server with a run of its answers, and a switch by which it answers worse about one group."""
-    switch = {"changed": False}
+@pytest.fixture(scope="module")
+def asked(
+    squares: Path, genders: dict[str, str], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[FakeServer, dict[str, bool], Bench]]:
+    """Yield a server, a switch by which it answers worse about one group, and a project with a run of its answers."""
+    switch, bench = {"changed": False}, Bench(tmp_path_factory.mktemp("asked"), squares)
 
     def reply(seen: Seen, before: int) -> Reply:
         image = picture_of(seen.body)
@@ -79,7 +81,18 @@ def served(bench: Bench, genders: dict[str, str]) -> Iterator[tuple[FakeServer, 
 
     with serving({CHAT: reply}) as server:
         bench.run(*MODEL, "data.limit=48", f"model.base_url={server.url}", folder="one")
-        yield server, switch, str(bench.outputs / "one")
+        yield server, switch, bench
+
+
+@pytest.fixture
+def served(
+    asked: tuple[FakeServer, dict[str, bool], Bench], bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> tuple[FakeServer, dict[str, bool], str]:
+    """The server, its switch, and the run in the test's own copy of the project."""
+    server, switch, project = asked
+    monkeypatch.setitem(switch, "changed", False)
+    monkeypatch.setitem(server.routes, CHAT, server.routes[CHAT])  # which a test may replace
+    return server, switch, str(project.copied_to(bench.root).outputs / "one")
 
 
 def stored(bench: Bench) -> list[Any]:
