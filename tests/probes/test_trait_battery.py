@@ -13,11 +13,11 @@ from bench import load_config
 from fp2.compose import config_hash
 from fp2.config import Config
 from fp2.errors import Fp2Error
-from fp2.methods.peeps.bundled import load_planted
 from fp2.plugins import read_options
 from fp2.probes.battery import Battery, load_battery
 from fp2.probes.trait_battery import facts
 from fp2.probes.traits import OWN_FILE
+from training.peeps.planted import load_planted
 
 pytestmark = pytest.mark.package(name="gras")  # its battery
 

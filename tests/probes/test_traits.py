@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from fp2.errors import Fp2Error
-from fp2.methods.peeps.bundled import load_planted
 from fp2.probes.traits import OWN_FILE, Trait, given_traits, own_traits, read_traits, traits_path
+from training.peeps.planted import load_planted
 
 HEADER = "WORD_ENGLISH,VAL_MEAN,pos/neg"
 
