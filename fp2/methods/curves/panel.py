@@ -26,7 +26,6 @@ from fp2.extension import (
     IntArray,
     Panel,
     PanelSettings,
-    Prepared,
     cell_means,
     permutation_p,
     prepare,
@@ -95,7 +94,15 @@ def joint_statistics(
     p = prepare(entries, cell_means(entries), min(test.least for test in tests))
     if p is None:
         return None
-    estimators = _estimators(p, entries, names, np.asarray(yes_no, dtype=bool), tests, adjustment)
+    binary = np.asarray(yes_no, dtype=bool)
+    kinds, estimators = {test.estimator for test in tests}, dict[str, Estimator]()
+    for name in (SUBJECTS, IMAGES):
+        if name in kinds:
+            estimators[name] = GroupMeans(p, entries, binary, by_image=name == IMAGES)
+    if ADJUSTED in kinds:
+        if adjustment is None:
+            raise ValueError("an adjusted test needs covariates")
+        estimators[ADJUSTED] = AdjustedMeans(_subject_means(entries), *adjustment(names))
     b_all = settings.n_permutations
     raw, t = np.full((b_all, len(tests)), np.nan), np.full((b_all, len(tests)), np.nan)
     places = {name: [k for k, test in enumerate(tests) if test.estimator == name] for name in estimators}
@@ -152,23 +159,6 @@ def specification_panel(
         rows.append(_row(one, test, estimator, joint.permuted[:, k], smallest, spread[test.outcome], settings))
     panel = Panel(rows, np.array([one.max_t for one in joint.found]), joint.gaps, joint.permuted, influence)
     return SpecifiedPanel(tests, panel, [one.means for one in joint.found])
-
-
-def _estimators(
-    p: Prepared, entries: Entries, names: Sequence[str], yes_no: np.ndarray, tests: Sequence[SpecifiedTest],
-    adjustment: Adjustment | None,
-) -> dict[str, Estimator]:  # fmt: skip
-    """Return the estimators that the tests need."""
-    wanted, out = {test.estimator for test in tests}, {}
-    for name in (SUBJECTS, IMAGES):
-        if name in wanted:
-            out[name] = GroupMeans(p, entries, yes_no, by_image=name == IMAGES)
-    made: dict[str, Estimator] = dict(out)
-    if ADJUSTED in wanted:
-        if adjustment is None:
-            raise ValueError("an adjusted test needs covariates")
-        made[ADJUSTED] = AdjustedMeans(_subject_means(entries), *adjustment(names))
-    return made
 
 
 def _subject_means(entries: Entries) -> FloatArray:
