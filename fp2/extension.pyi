@@ -8,12 +8,12 @@
 # Errors and text: what a user did wrong, in one line; text that comes from outside.
 from fp2.errors import Fp2Error as Fp2Error, nearest as nearest, without_path as without_path
 from fp2.text import (
+    csv_text as csv_text,
     first_few as first_few,
     in_number as in_number,
     plural as plural,
     printable as printable,
     quoted as quoted,
-    spreadsheet_cell as spreadsheet_cell,
     unquoted as unquoted,
 )
 
