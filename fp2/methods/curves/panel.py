@@ -174,13 +174,9 @@ def _subject_means(entries: Entries) -> FloatArray:
 
 def _spread(entries: Entries) -> list[float]:
     """Return the range of the values of each outcome; NaN where there is none."""
-    known = np.isfinite(entries.values)
-    some: np.ndarray = np.asarray(known.any(axis=0))
-    high = np.where(known, entries.values, -np.inf).max(axis=0)
-    low = np.where(known, entries.values, np.inf).min(axis=0)
-    return [
-        float(h - one) if ok else np.nan for h, one, ok in zip(high.tolist(), low.tolist(), some.tolist(), strict=True)
-    ]
+    high, low = (extreme.reduce(entries.values, axis=0, initial=np.nan) for extreme in (np.fmax, np.fmin))
+    spread: list[float] = (high - low).tolist()
+    return spread
 
 
 def _row(

@@ -48,8 +48,8 @@ def with_places(rows: Sequence[LeaderboardRow], rankings: Iterable[Ranking]) -> 
         known = [row for row in members if row.run_id in positions]
         for row in sorted(known, key=lambda row: positions[row.run_id][0]):
             rank, place = positions[row.run_id]
-            ends = {"rank_low": place.rank_low, "rank_high": place.rank_high}
-            out.append(replace(row, rank=rank, difference=place.difference, ties=place.letters, **ends))
+            low, high, ties = place.rank_low, place.rank_high, place.letters
+            out.append(replace(row, rank=rank, rank_low=low, rank_high=high, difference=place.difference, ties=ties))
         out += [replace(row, rank=None) for row in members if row.run_id not in positions]
     return out
 
