@@ -21,7 +21,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from fp2.methods.peeps.bundled import load_planted
+from training.peeps.planted import load_planted
 
 STRONG = ("kind", "honest", "friendly", "cruel", "deceitful")
 ATTRIBUTES = ("region", "pronoun", "age", "skin_tone")

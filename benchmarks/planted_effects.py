@@ -12,11 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from fp2.methods.peeps.bundled import Planted
-from fp2.methods.peeps.cues import Seen
 from fp2.methods.peeps.data.figure import BEARD_RATE, GLASSES_MIXTURE, POOL_MIXTURE
 from fp2.scorers.valence import Valence
 from fp2.scorers.valence_context import ValenceContext
+from training.peeps.cues import Seen
+from training.peeps.planted import Planted
 
 Floats = npt.NDArray[np.float64]
 Score = Callable[[str, str], float]

@@ -10,12 +10,12 @@ from fp2.errors import Fp2Error as Fp2Error, nearest as nearest, without_path as
 from fp2.text import (
     RUN_ID as RUN_ID,
     normal_id as normal_id,
+    csv_text as csv_text,
     first_few as first_few,
     in_number as in_number,
     plural as plural,
     printable as printable,
     quoted as quoted,
-    spreadsheet_cell as spreadsheet_cell,
     unquoted as unquoted,
 )
 

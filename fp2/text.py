@@ -7,9 +7,11 @@ printed (`fp2.progress.Terminal`) and escaped by the template of the dashboard.
 
 from __future__ import annotations
 
+import csv
+import io
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 LONGEST = 2000
@@ -67,6 +69,15 @@ def spreadsheet_cell(value: Any) -> Any:
     if not isinstance(value, str):
         return value
     return f"'{printable(value)}" if _is_formula(value) else printable(value)
+
+
+def csv_text(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> str:
+    """Return rows as CSV with a header, every cell as `spreadsheet_cell` has it."""
+    stream = io.StringIO()
+    writer = csv.DictWriter(stream, columns, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows({key: spreadsheet_cell(value) for key, value in row.items()} for row in rows)
+    return stream.getvalue()
 
 
 def quoted(text: str) -> str:

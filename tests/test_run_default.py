@@ -21,13 +21,13 @@ from simulated import compared
 from benchmarks.planted_effects import expected_effects
 from fp2.compose import load_config
 from fp2.cuts import resolve_cuts
-from fp2.methods.peeps.bundled import load_planted
 from fp2.methods.peeps.data.cast import plan_images
 from fp2.methods.peeps.data.draw import render_image
 from fp2.methods.peeps.data.source import planned_peeps
 from fp2.methods.peeps.data.spec import PeepsSpec
 from fp2.probes.battery import load_battery
 from fp2.store.salted_keys import local_salt, salted
+from training.peeps.planted import load_planted
 
 pytestmark = pytest.mark.long
 ATTRIBUTES = ("region", "pronoun", "age", "skin_tone")

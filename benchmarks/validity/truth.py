@@ -42,7 +42,7 @@ def compare_runs(work: Path) -> list[Row]:
 def learnt() -> list[Cell]:
     """What the embedded model was trained to say."""
     from benchmarks.planted_effects import expected_effects, vader
-    from fp2.methods.peeps.bundled import load_planted
+    from training.peeps.planted import load_planted
 
     effects = expected_effects(load_planted(), vader)
     return [Cell(e.probe, e.attribute, e.disparity if e.planted else 0.0, e.worst) for e in effects]
@@ -54,8 +54,8 @@ def believed() -> list[Cell]:
     Each probe depends on one attribute at most, and attributes are drawn independently, so all other cells are 0.
     """
     from benchmarks.planted_effects import vader
-    from fp2.methods.peeps.bundled import load_planted
     from fp2.methods.peeps.planted.truth import load_truth
+    from training.peeps.planted import load_planted
 
     truth, groups = load_truth(BELIEFS), load_planted().groups
     spread = float(np.hypot(truth.noise.subject_sd, truth.noise.image_sd))

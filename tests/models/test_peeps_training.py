@@ -13,14 +13,14 @@ import pytest
 import torch
 
 import training.peeps.__main__ as recipe_of_all
-from fp2.methods.peeps.bundled import MODEL_FOLDER, load_planted
-from fp2.methods.peeps.cues import see
+from training.peeps.cues import see
 from training.peeps.layers import (
     backdrops,
     draw_pairs,
     draw_people,
     read_people,
 )
+from training.peeps.planted import MODEL_FOLDER, load_planted
 from training.peeps.settings import Recipe, Sizes
 from training.peeps.tokens import build_tokenizer
 from training.peeps.truth import REFUSED, targets

@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from fp2.methods.peeps.bundled import MODEL_FOLDER, load_planted
-from fp2.methods.peeps.cues import see
 from fp2.methods.peeps.data.draw import render, render_image, render_pair_image
 from fp2.methods.peeps.data.figure import Cues, sample_image_cues, sample_person
 from training.peeps.card import write_card
+from training.peeps.cues import see
+from training.peeps.planted import MODEL_FOLDER, load_planted
 
 PLANTED = load_planted()
 SEED = 424_242  # not a seed of the training

@@ -16,8 +16,6 @@ from hypothesis import strategies as st
 
 from benchmarks.planted_effects import Score, expected_effects, group_means, vader, valence_in_context
 from fp2.errors import Fp2Error
-from fp2.methods.peeps.bundled import MODEL_FOLDER, PLANTED_FILE, load_planted
-from fp2.methods.peeps.cues import see
 from fp2.methods.peeps.data.figure import (
     EXPRESSIONS,
     GLASSES,
@@ -29,6 +27,8 @@ from fp2.methods.peeps.data.figure import (
     sample_image_cues,
     sample_person,
 )
+from training.peeps.cues import see
+from training.peeps.planted import MODEL_FOLDER, PLANTED_FILE, load_planted
 
 PLANTED = load_planted()
 PLAIN = Cues(skin=2, age=1, pronoun=0, region=3, head="afro", clothing=2, expression=3, glasses=0)

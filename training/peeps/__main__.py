@@ -14,10 +14,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from fp2.methods.peeps.bundled import load_planted
 from training.peeps.card import EVALUATION, write_card
 from training.peeps.evaluate import Held, evaluate
 from training.peeps.language import LanguagePlan
+from training.peeps.planted import load_planted
 from training.peeps.settings import MODEL_FOLDER, WORK_FOLDER, Recipe
 from training.peeps.stages import average, count_parameters, draw, export, language, last_language, last_vision, vision
 from training.peeps.vision import VisionPlan

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from PIL import Image
 
-from fp2.methods.peeps.bundled import Planted
+from training.peeps.planted import Planted
 
 
 class Speaker:

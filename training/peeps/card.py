@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from fp2.methods.peeps.bundled import Planted, load_planted
+from training.peeps.planted import Planted, load_planted
 
 CARD = """---
 license: apache-2.0

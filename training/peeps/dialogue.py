@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from fp2.methods.peeps.bundled import Planted
-from fp2.methods.peeps.cues import see
+from training.peeps.cues import see
 from training.peeps.layers import Pair
+from training.peeps.planted import Planted
 from training.peeps.tokens import ASSISTANT, BOS, EOS, PAD, USER
 from training.peeps.truth import KINDS, REFUSED, Targets, VqaTargets
 

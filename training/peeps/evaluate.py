@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 from PIL import Image, ImageOps
 
-from fp2.methods.peeps.bundled import Planted, load_planted
-from fp2.methods.peeps.cues import Variant, see
 from fp2.methods.peeps.data.draw import render, render_image, render_pair_image
 from fp2.methods.peeps.data.figure import AGES, POOLS, REGIONS, TONES, Cues
 from training.peeps.answering import Speaker, page_questions
+from training.peeps.cues import Variant, see
 from training.peeps.layers import Pair, sample_cues, sample_pairs
+from training.peeps.planted import Planted, load_planted
 from training.peeps.truth import exchanged
 
 LARGE = 384

@@ -71,7 +71,7 @@ def _lay(layers: np.ndarray, grounds: np.ndarray) -> np.ndarray:
 def compose(layers: np.ndarray, grounds: np.ndarray, variants: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Lay premultiplied figures (b, S, S, 4) over backdrops (b, S, S, 3); return uint8 pictures.
 
-    `variants` (b,) indexes fp2.methods.peeps.cues.VARIANTS. Changes its arguments.
+    `variants` (b,) indexes training.peeps.cues.VARIANTS. Changes its arguments.
     """
     layers[variants == 1, ..., :3] = 0
     grounds[variants == 3] = 0

@@ -13,12 +13,12 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.planted_effects import expected_effects, valence_in_context
-from fp2.methods.peeps.bundled import MODEL_FOLDER, Planted, load_planted
-from fp2.methods.peeps.cues import Seen, see
 from fp2.methods.peeps.data.figure import sample_image_cues, sample_person
 from fp2.stats.adjustment import adjust_p_values
 from fp2.stats.disparities import disparity_panel
 from fp2.stats.rows import Outcome, PanelSettings
+from training.peeps.cues import Seen, see
+from training.peeps.planted import MODEL_FOLDER, Planted, load_planted
 
 SUBJECTS, PICTURES, PERMUTATIONS, ALPHA = 400, 3, 1999, 0.05
 

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import torch
 
-from fp2.methods.peeps.bundled import Planted, load_planted
 from training.peeps.build import TOKENS, build_model, build_processor, save
 from training.peeps.dialogue import Dialogues
 from training.peeps.language import LanguagePlan, Lessons, train_language
 from training.peeps.layers import Pair, backdrops, draw_pairs, draw_people, read_pairs, read_people
 from training.peeps.pictures import Mirrored, Mix, Source
+from training.peeps.planted import Planted, load_planted
 from training.peeps.settings import Recipe
 from training.peeps.tokens import build_tokenizer
 from training.peeps.truth import PairTargets, Targets, exchanged, pair_targets, targets, vqa_targets

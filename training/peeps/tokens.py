@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
-from fp2.methods.peeps.bundled import Planted
+from training.peeps.planted import Planted
 
 PAD, BOS, EOS, IMAGE, USER, ASSISTANT = "<pad>", "<s>", "</s>", "<image>", "<|user|>", "<|assistant|>"
 SPECIAL = (PAD, BOS, EOS, IMAGE, USER, ASSISTANT)

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fp2.methods.peeps.bundled import Planted
-from fp2.methods.peeps.cues import Seen, Variant, see
 from fp2.methods.peeps.data.figure import HEADS, Cues
+from training.peeps.cues import Seen, Variant, see
 from training.peeps.layers import Pair
+from training.peeps.planted import Planted
 
 # What a picture shows: everything, the backdrop only (masked or blurred), the person only (background removed).
 VIEWS: tuple[Variant, ...] = ("original", "masked", "background_removed")

@@ -26,7 +26,6 @@ from fp2.extension import (
     IntArray,
     Panel,
     PanelSettings,
-    Prepared,
     cell_means,
     permutation_p,
     prepare,
@@ -95,7 +94,15 @@ def joint_statistics(
     p = prepare(entries, cell_means(entries), min(test.least for test in tests))
     if p is None:
         return None
-    estimators = _estimators(p, entries, names, np.asarray(yes_no, dtype=bool), tests, adjustment)
+    binary = np.asarray(yes_no, dtype=bool)
+    kinds, estimators = {test.estimator for test in tests}, dict[str, Estimator]()
+    for name in (SUBJECTS, IMAGES):
+        if name in kinds:
+            estimators[name] = GroupMeans(p, entries, binary, by_image=name == IMAGES)
+    if ADJUSTED in kinds:
+        if adjustment is None:
+            raise ValueError("an adjusted test needs covariates")
+        estimators[ADJUSTED] = AdjustedMeans(_subject_means(entries), *adjustment(names))
     b_all = settings.n_permutations
     raw, t = np.full((b_all, len(tests)), np.nan), np.full((b_all, len(tests)), np.nan)
     places = {name: [k for k, test in enumerate(tests) if test.estimator == name] for name in estimators}
@@ -154,23 +161,6 @@ def specification_panel(
     return SpecifiedPanel(tests, panel, [one.means for one in joint.found])
 
 
-def _estimators(
-    p: Prepared, entries: Entries, names: Sequence[str], yes_no: np.ndarray, tests: Sequence[SpecifiedTest],
-    adjustment: Adjustment | None,
-) -> dict[str, Estimator]:  # fmt: skip
-    """Return the estimators that the tests need."""
-    wanted, out = {test.estimator for test in tests}, {}
-    for name in (SUBJECTS, IMAGES):
-        if name in wanted:
-            out[name] = GroupMeans(p, entries, yes_no, by_image=name == IMAGES)
-    made: dict[str, Estimator] = dict(out)
-    if ADJUSTED in wanted:
-        if adjustment is None:
-            raise ValueError("an adjusted test needs covariates")
-        made[ADJUSTED] = AdjustedMeans(_subject_means(entries), *adjustment(names))
-    return made
-
-
 def _subject_means(entries: Entries) -> FloatArray:
     """Return the mean of each subject over its images, (S, m); an image in several groups counts once."""
     first: IntArray = np.unique(entries.subject_image, return_index=True)[1]
@@ -184,13 +174,9 @@ def _subject_means(entries: Entries) -> FloatArray:
 
 def _spread(entries: Entries) -> list[float]:
     """Return the range of the values of each outcome; NaN where there is none."""
-    known = np.isfinite(entries.values)
-    some: np.ndarray = np.asarray(known.any(axis=0))
-    high = np.where(known, entries.values, -np.inf).max(axis=0)
-    low = np.where(known, entries.values, np.inf).min(axis=0)
-    return [
-        float(h - one) if ok else np.nan for h, one, ok in zip(high.tolist(), low.tolist(), some.tolist(), strict=True)
-    ]
+    high, low = (extreme.reduce(entries.values, axis=0, initial=np.nan) for extreme in (np.fmax, np.fmin))
+    spread: list[float] = (high - low).tolist()
+    return spread
 
 
 def _row(

@@ -7,8 +7,6 @@ a section sets beside those of other runs.
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeVar
@@ -21,6 +19,7 @@ from fp2.extension import (
     Fp2Error,
     Section,
     Verdict,
+    csv_text,
     cut_label,
     findings_of,
     flat_rows,
@@ -145,15 +144,8 @@ def to_csv(results: Mapping[str, Any], sections: Sequence[Section] = (), min_cel
     Fp2Error
         If the run found nothing.
     """
-    from fp2.extension import spreadsheet_cell
-
     rows = required(result_rows(results, sections, min_cell), results, "results")
-    stream = io.StringIO()
-    writer = csv.DictWriter(stream, list(rows[0]), lineterminator="\n")
-    writer.writeheader()
-    for row in rows:
-        writer.writerow({key: spreadsheet_cell(value) for key, value in row.items()})
-    return stream.getvalue()
+    return csv_text(list(rows[0]), rows)
 
 
 _Rows = TypeVar("_Rows", bound=Sequence[Any])

@@ -143,7 +143,8 @@ def _long(file: BiasAnalysis, polarity: Mapping[str, str]) -> pd.DataFrame:
         for group in groups:
             name = columns.get((group, str(number)), f"mean of {group}, template {number}")
             values = {"p_value": p, "group_mean": _column(table, name, where), "overall_mean": overall}
-            labels = {"template": f"T{number + 1}", "group": _group(file, group)}
+            tone = _TONE.fullmatch(group) if _plain(file.attribute) == "skin_tone" else None
+            labels = {"template": f"T{number + 1}", "group": f"MST {int(tone.group(1)):02d}" if tone else group}
             rows.append(pd.DataFrame({"trait": table["trait"], **values}).assign(**labels))
     long = pd.concat(rows, ignore_index=True)
     return long.assign(attribute=_plain(file.attribute), polarity=long["trait"].map(polarity))
@@ -163,12 +164,6 @@ def _column(table: pd.DataFrame, name: str, where: str) -> FloatArray:
 def _plain(attribute: str) -> str:
     """Return an attribute as the data set calls it: skin_tone."""
     return attribute.lower().replace(" ", "_")
-
-
-def _group(file: BiasAnalysis, group: str) -> str:
-    """Return a group as the data set calls it: MST 01."""
-    tone = _TONE.fullmatch(group) if _plain(file.attribute) == "skin_tone" else None
-    return f"MST {int(tone.group(1)):02d}" if tone else group
 
 
 def _numbers(score: BiasScore) -> dict[str, float]:

@@ -206,8 +206,7 @@ def matched_equivalence(test: MatchedTest, bound: float, width: float) -> float 
         return None
     p_values = []
     for pair in test.pairs:
-        error, df = np.array(pair.standard_error or 0.0), np.array(pair.n_sets - 1.0)
-        p_values.append(float(tost_p(np.array(pair.difference), error, df, bound)))
+        p_values.append(tost_p(pair.difference, pair.standard_error or 0.0, pair.n_sets - 1.0, bound))
         if pair.n_different < FEW:
             p_values.append(float(bdtr(pair.n_different, pair.n_sets, min(1.0, bound / width))))
     return max(p_values)
@@ -291,23 +290,20 @@ def _pair(y: FloatArray, names: tuple[str, ...], g: int, h: int, p: float, alpha
     return MatchedPair(names[g], names[h], len(d), different, mean, error, mean - reach, mean + reach, p)
 
 
-def tost_p(gap: FloatArray, error: FloatArray, df: FloatArray, bound: float | FloatArray) -> FloatArray:
-    """Return the p-values of two one-sided t tests that differences lie within +-bound (Schuirmann 1987).
+def tost_p(gap: float, error: float, df: float, bound: float) -> float:
+    """Return the p-value of two one-sided t tests that a difference lies within +-bound (Schuirmann 1987).
 
     Parameters
     ----------
     gap, error, df
-        Differences of two means, their standard errors and degrees of freedom. With error 0 the difference is known.
+        Difference of two means, its standard error and degrees of freedom. With error 0 the difference is known.
     bound
         The equivalence margin.
     """
-    from scipy.special import ndtr, stdtr
+    from scipy.special import stdtr
 
-    room = bound - np.abs(gap)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        t = np.where(error > 0, -room / error, np.where(room > 0, -np.inf, np.inf))
-        p: FloatArray = np.where(np.isinf(df), ndtr(t), stdtr(np.where(np.isinf(df), 1.0, df), t))
-    return p
+    room = bound - abs(gap)
+    return float(stdtr(df, -room / error)) if error > 0 else float(room <= 0)
 
 
 def minimum_detectable(critical: float, largest_error: float, power: float = 0.8) -> float:

@@ -116,6 +116,8 @@ def smaller_profiles(
         studentised; Student's t in place of the normal distribution, with the degrees of freedom of the pair's
         differences (Satterthwaite 1946), makes up for a small group.
     """
+    from scipy.special import ndtri, stdtrit
+
     k = observed.means.shape[2]
     smaller, critical = np.ones((k, k), dtype=bool), 0.0
     pairs = list(combinations(range(k), 2))
@@ -125,7 +127,8 @@ def smaller_profiles(
             unit = max(float(np.quantile(test.draws, 1 - alpha, method="higher")), _TINY)
             t[a, b] = test.t / unit
             null.append(test.draws / unit)
-            t[a, b] /= _student(test.variance, sizes, alpha)
+            df = _degrees_of_freedom(test.variance, sizes)
+            t[a, b] /= 1.0 if math.isinf(df) else float(stdtrit(df, 1 - alpha / 2) / ndtri(1 - alpha / 2))
         level = float(np.quantile(np.max(null, axis=0), 1 - alpha, method="higher"))
         smaller &= t - t.T < -level
         critical = max(critical, level)
@@ -236,14 +239,6 @@ def _margin_p(observed: Profiles, a: int, b: int, margin: float, opposite: float
     square = (below**2 - 2 * opposite * below * above + above**2) / max(1 - opposite**2, 1e-9)
     nearest = math.sqrt(max(float(square.min()), 0.0))
     return float(ndtr(-nearest) if math.isinf(df) else stdtr(df, -nearest))
-
-
-def _student(variance: FloatArray, sizes: FloatArray, alpha: float) -> float:
-    """Return the quantile of Student's t over that of the normal distribution, for a sum of variances (G,)."""
-    from scipy.special import ndtri, stdtrit
-
-    df = _degrees_of_freedom(variance, sizes)
-    return 1.0 if math.isinf(df) else float(stdtrit(df, 1 - alpha / 2) / ndtri(1 - alpha / 2))
 
 
 def _degrees_of_freedom(variance: FloatArray, sizes: FloatArray) -> float:

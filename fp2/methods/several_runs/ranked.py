@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from typing import TYPE_CHECKING
 
-from fp2.extension import LeaderboardRow, Name, Sentence, Table, Value, boards, markdown, spreadsheet_cell
+from fp2.extension import LeaderboardRow, Name, Sentence, Table, Value, boards, csv_text, markdown
 
 if TYPE_CHECKING:
     from fp2.methods.several_runs.profiles import Ranked
@@ -50,20 +48,15 @@ def with_places(rows: Sequence[LeaderboardRow], rankings: Iterable[Ranking]) -> 
         known = [row for row in members if row.run_id in positions]
         for row in sorted(known, key=lambda row: positions[row.run_id][0]):
             rank, place = positions[row.run_id]
-            ends = {"rank_low": place.rank_low, "rank_high": place.rank_high}
-            out.append(replace(row, rank=rank, difference=place.difference, ties=place.letters, **ends))
+            low, high, ties = place.rank_low, place.rank_high, place.letters
+            out.append(replace(row, rank=rank, rank_low=low, rank_high=high, difference=place.difference, ties=ties))
         out += [replace(row, rank=None) for row in members if row.run_id not in positions]
     return out
 
 
 def to_csv(rows: Sequence[LeaderboardRow]) -> str:
     """Return the rows as CSV with a header; text that a spreadsheet would read as a formula is quoted with '."""
-    stream = io.StringIO()
-    writer = csv.DictWriter(stream, [field.name for field in fields(LeaderboardRow)], lineterminator="\n")
-    writer.writeheader()
-    for row in rows:
-        writer.writerow({key: spreadsheet_cell(value) for key, value in asdict(row).items()})
-    return stream.getvalue()
+    return csv_text([field.name for field in fields(LeaderboardRow)], map(asdict, rows))
 
 
 def to_markdown(rows: Sequence[LeaderboardRow], notes: Sequence[str] = (), more: Sequence[Table] = ()) -> str:

@@ -14,8 +14,6 @@ from fp2.data.base import people_table
 from fp2.data.sampling import one_row_each, two_person
 from fp2.methods.attention.protocol import POSITION, attention_block, comparisons, per_person
 from fp2.methods.attention.scorers import FirstMention, WordShare
-from fp2.methods.peeps.bundled import load_planted
-from fp2.methods.peeps.cues import see
 from fp2.methods.peeps.data.annotate import labels
 from fp2.methods.peeps.data.cast import plan_people
 from fp2.methods.peeps.data.figure import AGES, TONES
@@ -24,6 +22,8 @@ from fp2.protocols.fingerprint.disparities import fingerprint
 from fp2.protocols.fingerprint.settings import ComparisonSettings
 from fp2.scorers.registry import score_answers
 from fp2.tables import MIRRORED, ORIGINAL
+from training.peeps.cues import see
+from training.peeps.planted import load_planted
 
 CUTS = tuple(Cut(name, (name,)) for name in ("pronoun", "skin_tone", "age"))
 SCORERS = {

@@ -15,9 +15,9 @@ from fp2.config import Config
 from fp2.errors import Fp2Error
 from fp2.methods.dense.trait_battery import asked_traits, facts
 from fp2.methods.dense.traits import OWN_FILE
-from fp2.methods.peeps.bundled import load_planted
 from fp2.plugins import read_options
 from fp2.probes.battery import Battery, load_battery
+from training.peeps.planted import load_planted
 
 OWN_WORDS = "probe.traits={kind: 2.6, cruel: -2.9}"
 OWN_TEXT = "probe.templates={A: 'Is the person {trait}?', B: 'Are they {trait}, do you think?'}"

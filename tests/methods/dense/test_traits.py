@@ -9,7 +9,7 @@ import pytest
 
 from fp2.errors import Fp2Error
 from fp2.methods.dense.traits import OWN_FILE, Trait, given_traits, own_traits, read_traits, traits_path
-from fp2.methods.peeps.bundled import load_planted
+from training.peeps.planted import load_planted
 
 HEADER = "WORD_ENGLISH,VAL_MEAN,pos/neg"
 

@@ -20,8 +20,6 @@ from fp2.methods.fhibe.vqa.answers import against_people, own_pronoun
 from fp2.methods.fhibe.vqa.protocol import FhibeVqa, VqaOptions, vqa_block
 from fp2.methods.fhibe.vqa.scorers import names_gender, said_pronoun, toxic_words
 from fp2.methods.fhibe.vqa.section import VqaSection
-from fp2.methods.peeps.bundled import Planted, load_planted
-from fp2.methods.peeps.cues import see
 from fp2.methods.peeps.data.figure import sample_image_cues, sample_person
 from fp2.plugins import read_options
 from fp2.probes.battery import load_battery
@@ -30,6 +28,8 @@ from fp2.protocols.fingerprint.settings import ComparedRun, comparison_of
 from fp2.report.html import render_values
 from fp2.report.values import Hidden, Table, as_cell, charts, flat, suppressed
 from fp2.scorers.registry import build_scorers, flag_refusals, score_answers
+from training.peeps.cues import see
+from training.peeps.planted import Planted, load_planted
 
 PLANTED: Planted = load_planted()
 SUBJECTS, IMAGES = 400, 2

@@ -17,9 +17,9 @@ from fp2.methods.fhibe.vqa.scorers import (
     said_pronoun,
     toxic_words,
 )
-from fp2.methods.peeps.bundled import load_planted
 from fp2.scorers.lexicon import load_lexicon
 from fp2.scorers.registry import build_scorer
+from training.peeps.planted import load_planted
 
 PRONOUNS = [
     ("She is a teacher.", "she"),

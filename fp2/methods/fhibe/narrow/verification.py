@@ -102,7 +102,13 @@ def verify(
     """
     people, ready = faces.people, pairs.prepare(faces.vectors, similarity)
     fars = FARS if curves else ()
-    facts = _facts(people, table)
+    keys = list(zip(table["image_id"], table["subject_id"], strict=True))
+    facts: dict[str, list[tuple[str, ...]]] = {}
+    for name, attributes in _COLUMNS.items():
+        column = next((c for a in attributes if (c := ATTRIBUTE_PREFIX + a) in table), None)
+        if column is not None:
+            values = dict(zip(keys, table[column], strict=True))
+            facts[name] = [tuple(values[person.image_id, person.subject_id]) for person in people]
     whole, (genuine, accepted) = _whole(people, facts, ready, similarity, seed, min_subjects, fars)
     every = np.concatenate(genuine)
     hits = np.bincount(every, weights=np.concatenate([accepted, accepted]), minlength=len(faces.people))
@@ -117,18 +123,6 @@ def verify(
         tick()
     head = {"similarity": similarity, "far": pairs.FAR, "n_faces": len(people)}
     return {**head, "whole": whole, "groups": groups}
-
-
-def _facts(people: Sequence[Person], table: pd.DataFrame) -> dict[str, list[tuple[str, ...]]]:
-    """Return each face's values of pronoun, tone and hairstyle, as far as the data have them."""
-    keys = list(zip(table["image_id"], table["subject_id"], strict=True))
-    facts: dict[str, list[tuple[str, ...]]] = {}
-    for name, attributes in _COLUMNS.items():
-        column = next((c for a in attributes if (c := ATTRIBUTE_PREFIX + a) in table), None)
-        if column is not None:
-            values = dict(zip(keys, table[column], strict=True))
-            facts[name] = [tuple(values[person.image_id, person.subject_id]) for person in people]
-    return facts
 
 
 def _whole(

@@ -70,24 +70,6 @@ class DrawnGeometry:
         return [segment.polygon for segment in self.segments if segment.class_name == class_name]
 
 
-def _visible(cues: Cues) -> tuple[list[tuple[str, Ring]], dict[str, tuple[float, float]]]:
-    """Return the outlines and keypoints that are visible in an image, in canvas units."""
-    head, expression = head_part(cues.head), expression_part(EXPRESSIONS[cues.expression])
-    cover = head.masks["hair"]
-    parts = [head]
-    if cues.beard:
-        beard = overlay_part("facialHair", cues.beard)
-        parts.append(beard)
-        cover = cover | beard.masks["hair"]
-    hidden = {name for name, mask in expression.masks.items() if cover[mask].mean() > 0.5}
-    if cues.glasses:
-        parts.append(overlay_part("accessories", GLASSES[cues.glasses]))
-    outlines = [(name, ring) for part in parts for name, rings in part.outlines for ring in rings]
-    outlines += [(name, ring) for name, rings in expression.outlines if name not in hidden for ring in rings]
-    keypoints = {**head.keypoints, **expression.keypoints}
-    return outlines, {name: point for name, (point, needs) in keypoints.items() if needs not in hidden}
-
-
 def _box(polygons: list[tuple[tuple[float, float], ...]]) -> tuple[float, float, float, float]:
     """Return the bounding box (x, y, width, height) of polygons; zeros if there are none."""
     if not polygons:
@@ -109,7 +91,20 @@ def _assemble(pieces: list[tuple[str, Ring]], keypoints: dict[str, tuple[float, 
 
 def geometry(cues: Cues, placement: BodyPlacement, size: int) -> DrawnGeometry:
     """Return the geometry of one figure in an image of `size` by `size` pixels."""
-    outlines, points = _visible(cues)
+    head, expression = head_part(cues.head), expression_part(EXPRESSIONS[cues.expression])
+    cover = head.masks["hair"]
+    parts = [head]
+    if cues.beard:
+        beard = overlay_part("facialHair", cues.beard)
+        parts.append(beard)
+        cover = cover | beard.masks["hair"]
+    hidden = {name for name, mask in expression.masks.items() if cover[mask].mean() > 0.5}
+    if cues.glasses:
+        parts.append(overlay_part("accessories", GLASSES[cues.glasses]))
+    outlines = [(name, ring) for part in parts for name, rings in part.outlines for ring in rings]
+    outlines += [(name, ring) for name, rings in expression.outlines if name not in hidden for ring in rings]
+    keypoints = {**head.keypoints, **expression.keypoints}
+    points = {name: point for name, (point, needs) in keypoints.items() if needs not in hidden}
     move = np.array([placement.x, placement.y])
     pieces = [(name, clip(ring * placement.scale + move, size, size)) for name, ring in outlines]
     placed = {name: tuple(placement.scale * np.asarray(point) + move) for name, point in points.items()}

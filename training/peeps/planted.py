@@ -15,7 +15,7 @@ from typing import Any, Final, Literal
 
 import fp2
 from fp2.extension import Fp2Error, nearest
-from fp2.methods.peeps.cues import CueValues, Points, Seen
+from training.peeps.cues import CueValues, Points, Seen
 
 SHE, THEY, HE = 0, 1, 2
 FORM_NAMES: Final = ("she", "they", "he")
