@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from fp2.extension import Fp2Error, digest, in_number, nearest, plural, sha256_bytes
 
@@ -93,7 +93,7 @@ def read_traits(path: Path) -> TraitList:
     return TraitList(traits, path.name, sha256_bytes(raw), notes)
 
 
-def given_traits(spec: Any) -> TraitList:
+def given_traits(spec: object) -> TraitList:
     """Return a config's traits: `{kind: 2.6, cruel: -2.9}`, `{kind: positive}`, or rows of word, polarity, valence."""
     where = "probe.traits"
     if isinstance(spec, Mapping):
@@ -106,12 +106,12 @@ def given_traits(spec: Any) -> TraitList:
     return TraitList(traits, "config", digest([[t.word, t.polarity, t.valence] for t in traits]), notes)
 
 
-def _of_value(word: Any, value: Any) -> dict[str, str]:
+def _of_value(word: object, value: object) -> dict[str, str]:
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
     return {_WORD: str(word), _VALENCE: str(value) if is_number else "", _POLARITY: "" if is_number else str(value)}
 
 
-def _of_row(row: Any, where: str) -> dict[str, str]:
+def _of_row(row: object, where: str) -> dict[str, str]:
     if not isinstance(row, Mapping):
         raise Fp2Error(
             f"{row!r} is not a trait", where=where, fix="Write {word: kind, polarity: positive, valence: 2.6}"
