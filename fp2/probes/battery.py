@@ -153,7 +153,7 @@ class Battery:
         return replace(self, questions=questions, probes=probes, fields=fields, expansion=expansion)
 
 
-def is_trait_battery(spec: Mapping[str, Any]) -> bool:
+def is_trait_battery(spec: Mapping[str, object]) -> bool:
     """Return whether a question of the battery is asked once per trait."""
     return bool(spec.get("templates")) or TRAIT in str(spec.get("probes"))
 

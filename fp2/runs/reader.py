@@ -129,16 +129,15 @@ def read_run(
             means = dense_storage().means(folder, outcome)
         else:
             scores = pd.read_parquet(folder / artifacts.SCORES, columns=_SCORE_COLUMNS)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, KeyError) as error:
         raise Fp2Error(f"the run's tables cannot be read: {' '.join(str(error).split())}", where=word) from error
     if (means is None and (scores is None or scores.empty)) or not results["cuts"]:
         raise _no_tables(word)
     if people["set_id"].notna().any():
         raise Fp2Error("counterfactual sets are compared within sets, not between groups of subjects", where=word)
     cuts = read_cuts(folder, people, results, word)
-    if means is not None:
-        return LoggedRun(results, people, None, cuts, folder, means[0], {outcome: means[1]})
-    return LoggedRun(results, people, scores, cuts, folder)
+    traits, values = ({}, {}) if means is None else (means[0], {outcome: means[1]})
+    return LoggedRun(results, people, scores, cuts, folder, traits, values)
 
 
 def distinct_names(named: Sequence[tuple[str, str]]) -> list[str]:

@@ -99,9 +99,10 @@ def _into(
     differ: list[str] = []
     known = {table for kind in stored_kinds() for table in kind.tables}
     for source in sources:
-        if unknown := [table for table in tables_with(source.connection, "context") if table not in known]:
-            fix = "Install the package that wrote them: they would be lost"
-            raise Fp2Error(f"no installed package merges {', '.join(unknown)}", where=str(source.path), fix=fix)
+        for table in set(tables_with(source.connection, "context")) - known:
+            if source.connection.execute(f'SELECT 1 FROM "{table}"').fetchone():
+                fix = "Install the package that wrote them: they would be lost"
+                raise Fp2Error(f"no installed package merges the rows of {table}", where=str(source.path), fix=fix)
     with ResponseStore(draft) as store:
         store.connection.execute("PRAGMA synchronous=OFF")  # a draft: after a crash it is thrown away
         steps = (_add_answers, _add_failures, *(step for kind in stored_kinds() for step in kind.merges), _add_origins)

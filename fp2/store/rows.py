@@ -46,6 +46,10 @@ ASKED = ("model", "probe", "question")
 COLUMNS = "key, text, seconds, tokens, attempts, runtime, created, numbers, checksum"
 
 
+FailureRow = tuple[str, str, int, str, float]
+"""Key, error, attempts, runtime, time."""
+
+
 class AnswerLike(Protocol):
     """The fields of an answer that are stored (see `fp2.tables.Answer`)."""
 
@@ -174,7 +178,7 @@ class ResponseStore:
                 for about in set(about_rows)
             }
             answers: list[StoredAnswer] = []
-            failures: list[tuple[Any, ...]] = []
+            failures: list[FailureRow] = []
             for (key, row), about in zip(batch, about_rows, strict=True):
                 mark = marks[about]
                 tries[key] = tries.get(key, 0) + 1
@@ -202,7 +206,7 @@ def put_answers(connection: sqlite3.Connection, answers: Iterable[StoredAnswer])
     connection.executemany(query, [(*answer, answer.checksum()) for answer in answers])
 
 
-def put_failures(connection: sqlite3.Connection, rows: Sequence[tuple[Any, ...]]) -> None:
+def put_failures(connection: sqlite3.Connection, rows: Sequence[FailureRow]) -> None:
     """Store failures (key, error, attempts, runtime, updated) with their checksums, in the caller's transaction."""
     connection.executemany("INSERT OR REPLACE INTO failures VALUES (?, ?, ?, ?, ?)", rows)
     put_checksums(connection, FAILURES, {row[0]: checksum(*row) for row in rows})

@@ -80,8 +80,11 @@ def test_answers_of_a_storage_that_is_not_installed_are_not_lost(
     monkeypatch.setattr(merge, "stored_kinds", list)
     with ResponseStore(two[1]) as store:
         store.connection.execute("CREATE TABLE blocks (context BLOB, numbers BLOB)")
-    with pytest.raises(Fp2Error, match="no installed package merges blocks"):
-        merge_stores(two, tmp_path / "c.sqlite")
+    merge_stores(two, tmp_path / "c.sqlite")
+    with ResponseStore(two[1]) as store:
+        store.connection.execute("INSERT INTO blocks VALUES (X'00', X'00')")
+    with pytest.raises(Fp2Error, match="no installed package merges the rows of blocks"):
+        merge_stores(two, tmp_path / "d.sqlite")
 
 
 @pytest.mark.package(name="maintenance")

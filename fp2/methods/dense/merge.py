@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -18,6 +17,7 @@ from fp2.methods.dense.store import (
     FAILURES,
     PUT_BLOCK,
     DenseStore,
+    FailureRow,
     QuestionSet,
     Row,
     answered,
@@ -89,7 +89,7 @@ def add_block_failures(source: ResponseStore, target: ResponseStore, tick: Calla
         tick(len(chunk))
 
 
-def _is_open(ours: DenseStore, row: tuple[Any, ...]) -> bool:
+def _is_open(ours: DenseStore, row: FailureRow) -> bool:
     """Whether the store has no answer to the question of a failure, and no failure with as many attempts."""
     context, wanted = row[0].hex(), QuestionSet((row[1].hex(),))
     failure = ours.failures([context], wanted).get((context, 0))

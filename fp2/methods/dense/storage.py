@@ -14,7 +14,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -371,7 +371,7 @@ def _numbers(answer: Answer) -> tuple[tuple[float, ...], str | None]:
     """Return an answer's numbers in the order of `YES_NO_NUMBERS`, or the reason why there are none."""
     if answer.error is not None:
         return (), answer.error
-    numbers: Mapping[str, Any] = answer.numbers or {}
+    numbers: Mapping[str, object] = answer.numbers or {}
     values = []
     for name in YES_NO_NUMBERS:
         value = numbers.get(name)

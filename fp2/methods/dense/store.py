@@ -63,12 +63,17 @@ CREATE TABLE IF NOT EXISTS block_failures (
 ) WITHOUT ROWID
 """
 
+FailureRow = tuple[bytes, bytes, str, int, str, float]
 Numbers = NDArray[np.float32]
 Places = NDArray[np.int64]
 
 
 def context_key(
-    engine: Mapping[str, Any], pixel_sha256: str, variant: str, params: Mapping[str, Any], task: Mapping[str, Any]
+    engine: Mapping[str, object],
+    pixel_sha256: str,
+    variant: str,
+    params: Mapping[str, object],
+    task: Mapping[str, object],
 ) -> str:
     """Return the hex SHA-256 of the engine (`Engine.identity()`) and the stimulus.
 
@@ -84,7 +89,7 @@ def context_key(
     return digest({"schema": KEY_SCHEMA, "engine": dict(engine), "picture": stimulus, "task": dict(task)})
 
 
-def question_key(question: Question, method: Mapping[str, Any]) -> str:
+def question_key(question: Question, method: Mapping[str, object]) -> str:
     """Return the hex SHA-256 of a yes/no question's text and of `Engine.method(question)`."""
     return digest({"schema": KEY_SCHEMA, "text": question.text, "kind": question.kind, "method": dict(method)})
 
@@ -204,7 +209,7 @@ class DenseStore:
         }
         return {key[32:]: rows[key][:2] for key in intact(self.connection, FAILURES, rows)}
 
-    def put(self, pieces: Sequence[Piece], wanted: QuestionSet, runtime: Mapping[str, Any] | None = None) -> None:
+    def put(self, pieces: Sequence[Piece], wanted: QuestionSet, runtime: Mapping[str, object] | None = None) -> None:
         """Store new answers in one transaction; numbers that are stored already do not change.
 
         An answer replaces a failure; a failure raises the question's number of attempts, and is ignored if there is an
@@ -316,7 +321,7 @@ class Row:
     updated: float
 
     @property
-    def fields(self) -> tuple[Any, ...]:
+    def fields(self) -> tuple[object, ...]:
         """The columns in the order of the table."""
         return (
             self.context, self.question_set, self.answered, self.numbers, self.seconds, self.runtime, self.updated,
@@ -333,7 +338,7 @@ PUT_BLOCK = "INSERT OR REPLACE INTO blocks VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 FAILURES = "block_failures"
 
 
-def put_failures(connection: sqlite3.Connection, rows: Sequence[tuple[Any, ...]]) -> None:
+def put_failures(connection: sqlite3.Connection, rows: Sequence[FailureRow]) -> None:
     """Store failures (context, question, error, attempts, runtime, updated) with their checksums."""
     connection.executemany("INSERT OR REPLACE INTO block_failures VALUES (?, ?, ?, ?, ?, ?)", rows)
     sums = {row[0] + row[1]: checksum(row[0] + row[1], *row[2:]) for row in rows}

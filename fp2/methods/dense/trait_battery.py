@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 from fp2.extension import TRAIT, Battery, Fp2Error, Question, file_digest, is_trait_battery
 from fp2.methods.dense.published import PublishedTemplates, read_wording
@@ -72,7 +72,7 @@ def expand(spec: Mapping[str, Any], where: str, model_id: str | None = None) -> 
     instruction = "" if wording else _instruction(spec.get("options"))
     after = f" {instruction}" if instruction else ""
     for name, probe in probes.items():
-        questions: list[Any] = []
+        questions: list[object] = []
         for question in _questions(probe):
             if not _has_placeholder(question):
                 questions.append(question)
@@ -106,7 +106,7 @@ def protocol_options(options: Mapping[str, object] | None) -> dict[str, Any]:
     return {name: value for name, value in (options or {}).items() if name != INSTRUCTION and value is not None}
 
 
-def traits_of(traits: Any, file: str | None) -> TraitList:
+def traits_of(traits: object, file: str | None) -> TraitList:
     """Return the trait words of a config: those of `file`, those given, or else the packaged list."""
     if file and traits:
         raise Fp2Error("traits and traits_file are both given", where="probe.traits", fix="Remove one of them")
@@ -129,7 +129,9 @@ def facts(asked: TraitTemplates) -> dict[str, Any]:
     }
 
 
-def _wording(spec: Mapping[str, Any], probes: Mapping[str, Any], model_id: str | None) -> PublishedTemplates | None:
+def _wording(
+    spec: Mapping[str, object], probes: Mapping[str, object], model_id: str | None
+) -> PublishedTemplates | None:
     """Return the published wording if the battery asks for it, a text for each of its templates."""
     path = spec.get("published")
     if not path:
@@ -144,7 +146,7 @@ def _wording(spec: Mapping[str, Any], probes: Mapping[str, Any], model_id: str |
     return wording
 
 
-def _questions(probe: Any) -> Sequence[Any]:
+def _questions(probe: object) -> Sequence[object]:
     """Return the questions of a probe; none if they are malformed, which the battery refuses."""
     questions = probe.get("questions") if isinstance(probe, Mapping) else None
     return questions if isinstance(questions, Sequence) and not isinstance(questions, str) else ()
@@ -168,11 +170,11 @@ def _check_distinct(templates: Mapping[str, str], where: str) -> None:
             raise Fp2Error(message, where=where, fix="Remove one of them")
 
 
-def _has_placeholder(question: object) -> bool:
+def _has_placeholder(question: object) -> TypeGuard[Mapping[str, object]]:
     return isinstance(question, Mapping) and bool(question.get("id")) and TRAIT in str(question.get("text"))
 
 
-def _from_templates(templates: Any, where: str) -> dict[str, Any]:
+def _from_templates(templates: object, where: str) -> dict[str, dict[str, object]]:
     if not isinstance(templates, Mapping):
         raise Fp2Error("templates is not a mapping of names to texts", where=where)
     for name, text in templates.items():
@@ -190,7 +192,7 @@ def _checked(text: object, template: str, where: str) -> str:
     return " ".join(str(text).split())
 
 
-def _about(question: Mapping[str, Any], template: str, word: str, text: str) -> dict[str, Any]:
+def _about(question: Mapping[str, object], template: str, word: str, text: str) -> dict[str, object]:
     return {"kind": "yes_no", **question, "id": f"{template}_{word}", "text": text, "template": template, "trait": word}
 
 

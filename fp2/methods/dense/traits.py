@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from fp2.extension import Fp2Error, digest, in_number, nearest, plural, sha256_bytes
 
@@ -93,7 +93,7 @@ def read_traits(path: Path) -> TraitList:
     return TraitList(traits, path.name, sha256_bytes(raw), notes)
 
 
-def given_traits(spec: Any) -> TraitList:
+def given_traits(spec: object) -> TraitList:
     """Return a config's traits: `{kind: 2.6, cruel: -2.9}`, `{kind: positive}`, or rows of word, polarity, valence."""
     where = "probe.traits"
     if isinstance(spec, Mapping):
