@@ -20,7 +20,6 @@ from fp2.engines.hf.likelihoods import read_yes_no
 from fp2.engines.hf.model import HfSpec
 from fp2.engines.hf.session import STRATEGIES
 from fp2.errors import Fp2Error
-from fp2.methods.prefix_sharing.shared_prefix import SharedPrefix
 from fp2.tables import Answer, Decoding, ImageTask, Question
 
 pytestmark = pytest.mark.package(name="prefix_sharing")
@@ -155,6 +154,8 @@ def test_a_probability_is_that_of_one_full_prompt_with_its_reasoning(
 def test_all_reasonings_of_all_questions_share_one_computation_of_the_image(
     checkpoints: dict[str, Path], tasks: list[ImageTask], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    from fp2.methods.prefix_sharing.shared_prefix import SharedPrefix
+
     prefills: list[int] = []
     original: Callable[..., Any] = SharedPrefix._prefill
     monkeypatch.setattr(
