@@ -33,7 +33,7 @@ def measure(kind: str, folder: Path, *, tiny: bool) -> dict[str, Any]:
     from prefix_sharing_parts.questions import yes_no_questions
 
     from fp2.engines.hf.generation import BatchLimits, Sampler
-    from fp2.engines.hf.session import STRATEGIES
+    from fp2.engines.hf.session import make_strategy
     from fp2.engines.hf.whole_prompts import WholePrompts
     from fp2.tables import Decoding
 
@@ -43,7 +43,7 @@ def measure(kind: str, folder: Path, *, tiny: bool) -> dict[str, Any]:
     encoded = check.encoded(loaded, path, texts, build.picture(0, (364, 504)))
     few = check.encoded(loaded, path, texts[:: len(texts) // PROBES][:PROBES], build.picture(0, (364, 504)))
     level = loaded.facts.expected
-    shared = STRATEGIES[level](loaded, BatchLimits(96, 512))
+    shared = make_strategy(level, loaded, BatchLimits(96, 512))
     alone = WholePrompts(loaded.model, share_features=False, limits=BatchLimits(1, 512))
     wanted = [(prompt, ()) for prompt in range(len(encoded.suffixes))]
 

@@ -23,6 +23,7 @@ from fp2.text import (
 from fp2.plugins import (
     DATA as DATA,
     DECLARED_LOOKS as DECLARED_LOOKS,
+    FORMS as FORMS,
     PROTOCOLS as PROTOCOLS,
     PURGES as PURGES,
     Strict as Strict,
@@ -247,7 +248,6 @@ from fp2.engines.checkpoint import (
     resolve_checkpoint as resolve_checkpoint,
     with_weights as with_weights,
 )
-from fp2.engines.forms import Form as Form, evaluation_id as evaluation_id, form_of as form_of, place as place
 from fp2.engines.worker_options import (
     RayOptions as RayOptions,
     WorkerOptions as WorkerOptions,

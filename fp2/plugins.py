@@ -21,7 +21,7 @@ from fp2.errors import Fp2Error, nearest
 
 DATA, ENGINES, SCORERS, PROTOCOLS = "fp2.data", "fp2.engines", "fp2.scorers", "fp2.protocols"
 FORMS = "fp2.forms"
-"""Forms of files of supplied answers (`fp2.engines.forms.Form`)."""
+"""Forms of files of supplied answers (`fp2.methods.recorded.form.Form`)."""
 SUPPLEMENTS = "fp2.supplements"
 """Supplements of a comparison of groups (`fp2.protocols.fingerprint.supplements.SupplementEntry`), beside our own."""
 GROUPS = (DATA, ENGINES, SCORERS, PROTOCOLS, FORMS, SUPPLEMENTS)

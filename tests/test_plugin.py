@@ -19,12 +19,11 @@ from bench import REPOSITORY, environment, fp2
 
 from fp2 import config, plugins
 from fp2.app import main
-from fp2.engines.forms import forms
 
 pytestmark = pytest.mark.long
 
 
-CACHED = (plugins.installed, config._plugin_folders, forms)
+CACHED = (plugins.installed, config._plugin_folders)
 """What is read of the installed packages once."""
 
 
@@ -36,13 +35,18 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     subprocess.run([sys.executable, "-m", "pip", *words, str(REPOSITORY / "examples" / "plugin")], check=True)
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(folder))
-        for cached in CACHED:
-            cached.cache_clear()
+        _forget()
         yield folder
     for name in [name for name in sys.modules if name.partition(".")[0] == "fp2_example"]:
         del sys.modules[name]
+    _forget()
+
+
+def _forget() -> None:
     for cached in CACHED:
         cached.cache_clear()
+    if "fp2.methods.recorded.form" in sys.modules:
+        sys.modules["fp2.methods.recorded.form"].forms.cache_clear()
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from rich.table import Table
 
-from fp2.engines.forms import form_of
 from fp2.errors import Fp2Error
 from fp2.progress import Progress, Terminal
 from fp2.text import LONGEST, in_number, printable, quoted, spreadsheet_cell, unquoted
@@ -142,6 +141,8 @@ def test_quoted_text_is_no_formula_and_is_read_as_it_was(texts: list[str]) -> No
 def test_exported_answers_are_read_as_they_were_and_none_is_a_formula(
     tmp_path: Path, texts: list[str], suffix: str, kind: str
 ) -> None:
+    from fp2.methods.recorded.form import form_of
+
     path = tmp_path / f"answers{suffix}"
     form = form_of(path, exists=False)
     numbers = [-0.5] * len(texts)
@@ -159,6 +160,8 @@ def test_exported_answers_are_read_as_they_were_and_none_is_a_formula(
 
 @pytest.mark.package(name="recorded")
 def test_a_csv_file_of_others_is_read_as_it_is(tmp_path: Path) -> None:
+    from fp2.methods.recorded.form import form_of
+
     path = tmp_path / "theirs.csv"
     path.write_text("image,text\na.png,'=1\n", encoding="utf-8")
     assert form_of(path).read(path)["text"].tolist() == ["'=1"]

@@ -21,13 +21,14 @@ from fp2.engines.hf.loading import load
 from fp2.engines.hf.model import HfSpec, LoadedModel
 from fp2.engines.hf.prefix_policy import LogitDifference, boundaries, compare
 from fp2.engines.hf.prompts import PromptFormat
-from fp2.engines.hf.session import STRATEGIES
+from fp2.engines.hf.session import make_strategy
 from fp2.engines.hf.whole_prompts import WholePrompts
 
 EQUAL, PROBABILITY = "equal", 1e-5
+SHARED = ("tree", "prefix", "vision")
 DTYPES = ("float32", "bfloat16", "float16")
 QUANTISED = ("int8", "nf4")
-COLUMNS = ("asked", *STRATEGIES, "several_images", "drafts", *DTYPES[1:], *QUANTISED)
+COLUMNS = ("asked", *SHARED, "several_images", "drafts", *DTYPES[1:], *QUANTISED)
 _NEW = 12
 CHUNK = 64
 """Tokens that the library's scans of linear attention and state-space layers take together: prompts have more."""
@@ -46,13 +47,13 @@ def cells_of(kind: str, folder: Path) -> dict[str, str]:
     cells = {"asked": "yes"}
     shared = ""
     plain = WholePrompts(loaded.model, share_features=False, limits=BatchLimits(8, 512))
-    for name, make in STRATEGIES.items():
-        strategy = make(loaded, BatchLimits(8, 512))
+    for name in SHARED:
+        strategy = make_strategy(name, loaded, BatchLimits(8, 512))
         cells[name] = _tried(lambda: _equal(strategy, plain, encoded[0], "float32"))  # noqa: B023
         if cells[name] == EQUAL and not shared:
             shared = name
     if shared:
-        strategy = STRATEGIES[shared](loaded, BatchLimits(8, 512))
+        strategy = make_strategy(shared, loaded, BatchLimits(8, 512))
         cells["several_images"] = _tried(lambda: _several(strategy, plain, encoded))
         cells["drafts"] = _tried(lambda: _generated(strategy, plain, encoded[0]))
         del loaded, strategy, plain
@@ -161,7 +162,7 @@ def _in(folder: Path, backend: str, shared: str, dtype: str = "float32", quantis
     loaded = load(resolve_checkpoint(str(folder)), spec, "cpu")
     gc.collect()
     plain = WholePrompts(loaded.model, share_features=False, limits=BatchLimits(8, 512))
-    strategy = STRATEGIES[shared](loaded, BatchLimits(8, 512))
+    strategy = make_strategy(shared, loaded, BatchLimits(8, 512))
     return _equal(strategy, plain, _encoded(loaded, folder, 0), dtype, quantised=quantisation is not None)
 
 

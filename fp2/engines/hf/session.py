@@ -27,6 +27,14 @@ if TYPE_CHECKING:
     from fp2.engines.hf.prompts import PromptFormat
 
 
+def make_strategy(level: str, loaded: LoadedModel, limits: BatchLimits) -> Strategy:
+    """Return the strategy of a level of sharing: `vision`, or that of a package."""
+    if level == "vision":
+        return WholePrompts(loaded.model, share_features=True, limits=limits)
+    strategy: Strategy = load(SHARING, level, "engine.sharing")(loaded, limits)
+    return strategy
+
+
 class Session:
     """Runs a loaded model.
 
@@ -173,7 +181,7 @@ class Session:
             levels = tuple(level for level in levels if level in ("vision", "none") or level in installed(SHARING))
         checks = self._builder.check_prompts
         for level in levels:
-            strategy = self._of_level(level)
+            strategy = self._plain if level == "none" else make_strategy(level, self.loaded, self._limits)
             if strategy is self._plain or checks is None:
                 return strategy, level
             if not strategy.supports(checks):
@@ -195,14 +203,6 @@ class Session:
             if len(levels) == 1:
                 raise inexact(level, difference)
         return self._select("vision") if "vision" not in levels and requested == "auto" else (self._plain, "none")
-
-    def _of_level(self, level: str) -> Strategy:
-        if level == "none":
-            return self._plain
-        if level == "vision":
-            return WholePrompts(self.loaded.model, share_features=True, limits=self._limits)
-        strategy: Strategy = load(SHARING, level, "engine.sharing")(self.loaded, self._limits)
-        return strategy
 
     def _generate(self, strategy: Strategy, batch: Sequence[ImageQuestions]) -> list[Answer]:
         decoding = self.decoding

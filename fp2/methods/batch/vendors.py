@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fp2.extension import OF_THE_RUN, SAMPLING, Fp2Error, as_chat, form_of, messages_body, place
+from fp2.extension import OF_THE_RUN, SAMPLING, Fp2Error, as_chat, messages_body
+from fp2.methods.recorded.form import form_of, place
 
 Body = Mapping[str, Any]
 Result = tuple[str, Body | None, str]

@@ -22,7 +22,6 @@ from fp2.extension import (
     RowAnswers,
     artifacts,
     calibration_of,
-    form_of,
     logged_config,
     model_name,
     nearest,
@@ -31,6 +30,7 @@ from fp2.extension import (
     read_withdrawn,
     writing_about,
 )
+from fp2.methods.recorded.form import form_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -54,7 +54,7 @@ def export_answers(
     places : mapping, optional
         Where the data set is now: `data.path` or another of its options that name a place, and the path.
     form : str, optional
-        Of the file (`fp2.engines.forms`); by default that of its suffix.
+        Of the file (`fp2.methods.recorded.form`); by default that of its suffix.
     keys : bool
         Whether images and subjects are named by their salted keys, which needs no data set.
     """

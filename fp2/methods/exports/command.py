@@ -38,10 +38,11 @@ def export(
     as_json: bool = False,
 ) -> None:
     """Write the results of a run in the formats asked for, and its answers (`form`, `keys`); print the paths."""
-    from fp2.extension import finish_purges, form_of, recording
+    from fp2.extension import finish_purges, recording
     from fp2.methods.exports.answers import FILES, export_answers
     from fp2.methods.exports.eval_record import to_every_eval_ever
     from fp2.methods.exports.formats import required, result_rows, to_csv, to_latex, to_ml_bom, to_model_card
+    from fp2.methods.recorded.form import form_of
 
     eval_record = partial(to_every_eval_ever, answers=exports.answers if form == "every_eval_ever" else None)
 

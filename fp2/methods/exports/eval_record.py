@@ -12,8 +12,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from fp2.extension import MIN_CELL, Section, evaluation_id, model_name, plain, scorer_label
+from fp2.extension import MIN_CELL, Section, model_name, plain, scorer_label
 from fp2.methods.exports.formats import of_a_model, required, sized_rows
+from fp2.methods.recorded.form import evaluation_id
 
 SCHEMA = "0.3.0"
 

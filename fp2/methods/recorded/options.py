@@ -28,7 +28,7 @@ class RecordedOptions(EngineOptions):
     answers : str or list of str
         The file of answers, or several.
     format : str, optional
-        Their form (`fp2.engines.forms.forms`); by default by suffix and content.
+        Their form (`fp2.methods.recorded.form.forms`); by default by suffix and content.
     columns : mapping
         Our names (`NAMES`) to the file's columns; `column.key.0` is what is inside a column.
     id_pattern : str, optional

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fp2.extension import YES_NO_NUMBERS, Form, Fp2Error, form_of, nearest, normal_id, place
+from fp2.extension import YES_NO_NUMBERS, Fp2Error, nearest, normal_id
+from fp2.methods.recorded.form import Form, form_of, place
 from fp2.methods.recorded.forms.tables import JSONL
 from fp2.methods.recorded.options import KEYS, NAMES, OF_CHOICES, WHERE, RecordedOptions, id_regex
 

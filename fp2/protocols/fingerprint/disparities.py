@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypedDict, cast
 
 from fp2.protocols.fingerprint.family import corrected
 from fp2.protocols.fingerprint.settings import ComparisonSettings
@@ -78,6 +78,17 @@ def severity(
     return " to ".join(dict.fromkeys(levels))
 
 
+class CoverageRow(TypedDict):
+    """How many images of a group have a value of an outcome."""
+
+    cut: str
+    group: str
+    probe: str
+    scorer: str
+    n_images: int
+    with_value: int
+
+
 @dataclass(frozen=True)
 class Disparities:
     """The result of a comparison.
@@ -96,7 +107,7 @@ class Disparities:
 
     disparities: list[dict[str, Any]]
     composites: dict[str, dict[str, Any]]
-    coverage: list[dict[str, Any]]
+    coverage: list[CoverageRow]
 
     def of_asked(self, asked: pd.DataFrame, people: pd.DataFrame, cuts: Sequence[Cut]) -> Disparities:
         """Return the comparison of a run that ended early: images that were not asked about are not missing.
@@ -118,7 +129,7 @@ class Disparities:
             of_groups |= {(cut.name, *key): n for key, n in sizes.items()}
             n_images: Mapping[Any, int] = table.groupby("probe")["image_id"].nunique().to_dict()
             of_probes |= {(cut.name, key): n for key, n in n_images.items()}
-        coverage = [
+        coverage: list[CoverageRow] = [
             {**row, "n_images": int(of_groups.get((row["cut"], row["group"], row["probe"]), 0))}
             for row in self.coverage
         ]
@@ -172,7 +183,7 @@ def fingerprint(
     refusal_values = _refusal_ends(scores, columns, scorers)
     rows: list[tuple[str, str, str, DisparityRow]] = []
     composites: dict[str, dict[str, Any]] = {}
-    coverage: list[dict[str, Any]] = []
+    coverage: list[CoverageRow] = []
     bounds_of_rows: list[GapBounds | None] = []
     panels: list[Panel] = []
     for cut, table in tables.items():
@@ -309,16 +320,16 @@ def _bounds_columns(row: Mapping[str, Any], bounds: GapBounds | None) -> dict[st
     return {**keys, "holds_under_refusals": holds}
 
 
-def _coverage(entries: OutcomeArrays, columns: list[tuple[str, str]], cut: str) -> list[dict[str, Any]]:
+def _coverage(entries: OutcomeArrays, columns: list[tuple[str, str]], cut: str) -> list[CoverageRow]:
     """Return per group and outcome the number of images with a value (missing: parse failures, unmatched texts)."""
     import numpy as np
 
-    out = []
+    out: list[CoverageRow] = []
     for group in sorted(set(entries.groups)):
         values = entries.values[entries.groups == group]
-        keys = {"cut": cut, "group": group}
+        with_value = (~np.isnan(values)).sum(axis=0).tolist()
         out += [
-            {**keys, "probe": probe, "scorer": scorer, "n_images": len(values), "with_value": int(n)}
-            for (probe, scorer), n in zip(columns, (~np.isnan(values)).sum(axis=0), strict=True)
+            CoverageRow(cut=cut, group=group, probe=probe, scorer=scorer, n_images=len(values), with_value=n)
+            for (probe, scorer), n in zip(columns, with_value, strict=True)
         ]
     return out

@@ -88,7 +88,7 @@ class ComparisonSettings(PanelSettings):
     primary: str
     looks: Looks | None = None
 
-    def describe(self, scorers: Mapping[str, Scorer]) -> dict[str, Any]:
+    def describe(self, scorers: Mapping[str, Scorer]) -> dict[str, object]:
         """Return the settings as `results.json` holds them (key `analysis`)."""
         names = ("alpha", "n_permutations", "n_bootstrap", "min_subjects", "correction")
         return {
@@ -192,17 +192,17 @@ class Supplement:
         """Return the block (finite JSON values), or None where it does not apply."""
         raise NotImplementedError
 
-    def columns(self, block: Mapping[str, Any]) -> Mapping[tuple[str, str, str], Mapping[str, Any]]:
+    def columns(self, block: Mapping[str, object]) -> Mapping[tuple[str, str, str], Mapping[str, object]]:
         """Return columns that the block adds to the disparities: (probe, scorer, cut) -> name -> value."""
         return {}
 
 
 def with_columns(
-    rows: Sequence[Mapping[str, Any]], columns: Mapping[tuple[str, str, str], Mapping[str, Any]]
+    rows: Sequence[Mapping[str, Any]], columns: Mapping[tuple[str, str, str], Mapping[str, object]]
 ) -> list[dict[str, Any]]:
     """Return the disparities with further columns, None where a row has none."""
     names = dict.fromkeys(name for columns_of_row in columns.values() for name in columns_of_row)
-    empty: dict[str, Any] = dict.fromkeys(names)
+    empty: dict[str, object] = dict.fromkeys(names)
     return [{**row, **empty, **columns.get((row["probe"], row["scorer"], row["cut"]), {})} for row in rows]
 
 

@@ -18,9 +18,8 @@ from fp2.engines.hf.after_reasoning import score_after_reasoning
 from fp2.engines.hf.engine import HfEngine, HfOptions
 from fp2.engines.hf.likelihoods import read_yes_no
 from fp2.engines.hf.model import HfSpec
-from fp2.engines.hf.session import STRATEGIES
+from fp2.engines.hf.session import make_strategy
 from fp2.errors import Fp2Error
-from fp2.methods.prefix_sharing.shared_prefix import SharedPrefix
 from fp2.tables import Answer, Decoding, ImageTask, Question
 
 pytestmark = pytest.mark.package(name="prefix_sharing")
@@ -134,7 +133,7 @@ def test_a_probability_is_that_of_one_full_prompt_with_its_reasoning(
             position[prompt] += 1
         return chosen
 
-    strategy = STRATEGIES[level](session.loaded, session.limits)
+    strategy = make_strategy(level, session.loaded, session.limits)
     reasoning, forms = session._reasoning, session._yes_no_forms()
     assert reasoning is not None
     scored = score_after_reasoning([group], forms, strategy, reasoning, dictate, 3, session._end_tokens)
@@ -155,6 +154,8 @@ def test_a_probability_is_that_of_one_full_prompt_with_its_reasoning(
 def test_all_reasonings_of_all_questions_share_one_computation_of_the_image(
     checkpoints: dict[str, Path], tasks: list[ImageTask], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    from fp2.methods.prefix_sharing.shared_prefix import SharedPrefix
+
     prefills: list[int] = []
     original: Callable[..., Any] = SharedPrefix._prefill
     monkeypatch.setattr(

@@ -21,7 +21,6 @@ from fp2.data.pixels import open_rgb
 from fp2.engines.hf.engine import HfEngine, HfOptions
 from fp2.engines.hf.model import HfSpec
 from fp2.errors import Fp2Error
-from fp2.methods.prefix_sharing.shared_prefix import SharedPrefix
 from fp2.tables import Answer, Decoding, ImageTask, Question
 
 pytestmark = [pytest.mark.long, pytest.mark.package(name="prefix_sharing")]
@@ -183,6 +182,8 @@ def test_more_sharing_than_the_family_allows_is_refused(
 
 
 def test_the_check_detects_a_prefix_lm_on_the_tree(tiny_family: Callable[[str], Path], tasks: list[ImageTask]) -> None:
+    from fp2.methods.prefix_sharing.shared_prefix import SharedPrefix
+
     """PaliGemma's answers would stay the same word for word; its logits are wrong by far more than rounding."""
     engine = HfEngine(HfSpec(str(tiny_family("paligemma"))), DECODING, HfOptions(threads=1))
     (task,) = with_questions(tasks[:1], ASKED)
@@ -222,6 +223,8 @@ def test_an_unknown_family_gets_the_most_that_passes_the_check(
 def test_sharing_that_changes_the_logits_is_refused(
     tiny_family: Callable[[str], Path], tasks: list[ImageTask], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    from fp2.methods.prefix_sharing.shared_prefix import SharedPrefix
+
     engine = HfEngine(HfSpec(str(tiny_family("llava"))), DECODING, HfOptions(threads=1))
     original = SharedPrefix._run
     monkeypatch.setattr(SharedPrefix, "_run", lambda self, *a: original(self, *a) + 0.5)

@@ -18,7 +18,6 @@ from fp2.engines.hf.families import facts_for
 from fp2.engines.hf.model import HfSpec
 from fp2.engines.hf.prefix_policy import LogitDifference, candidates, compare
 from fp2.errors import Fp2Error
-from fp2.methods.prefix_sharing.shared_prefix import SharedPrefix
 from fp2.tables import Decoding, ImageTask, Question
 
 pytestmark = pytest.mark.package(name="prefix_sharing")
@@ -78,6 +77,8 @@ def test_what_the_check_lets_through(
 def test_branches_are_checked_even_if_the_first_image_has_one_question(
     tiny_family: Callable[[str], Path], tasks: list[ImageTask], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    from fp2.methods.prefix_sharing.shared_prefix import SharedPrefix
+
     """A tree whose branches see each other gives a single question the right answer."""
     original = SharedPrefix._mask
 
@@ -113,6 +114,8 @@ def test_positions_that_depend_on_the_length_share_the_features_only(
 
 
 def test_the_difference_is_that_of_the_logits(tiny_family: Callable[[str], Path], tasks: list[ImageTask]) -> None:
+    from fp2.methods.prefix_sharing.shared_prefix import SharedPrefix
+
     engine = HfEngine(HfSpec(str(tiny_family("llava"))), Decoding(), HfOptions(threads=1))
     session = engine._session
     session.build_inputs(dataclasses.replace(tasks[0], questions=ONE))

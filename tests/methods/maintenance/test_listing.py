@@ -11,7 +11,7 @@ from bench import fp2
 
 from fp2 import __version__
 from fp2.config import choices
-from fp2.engines.forms import forms
+from fp2.methods.recorded.form import forms
 from fp2.plugins import GROUPS, installed
 
 

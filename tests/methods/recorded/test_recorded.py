@@ -18,9 +18,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fp2 import plugins
-from fp2.engines.forms import Form, form_of, forms
 from fp2.errors import Fp2Error
 from fp2.methods.recorded.engine import RecordedEngine
+from fp2.methods.recorded.form import Form, form_of, forms
 from fp2.methods.recorded.forms import inspect_log
 from fp2.methods.recorded.options import RecordedOptions, id_regex
 from fp2.methods.recorded.table import frame_answers, read_answers

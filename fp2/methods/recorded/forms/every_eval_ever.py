@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fp2.extension import YES_NO_NUMBERS, Form, evaluation_id, place, read_table
+from fp2.extension import YES_NO_NUMBERS, read_table
+from fp2.methods.recorded.form import Form, evaluation_id, place
 from fp2.methods.recorded.forms.tables import records, write_lines
 
 if TYPE_CHECKING:

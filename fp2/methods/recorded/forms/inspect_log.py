@@ -15,7 +15,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fp2.extension import Form, Fp2Error, printable, sha256_bytes
+from fp2.extension import Fp2Error, printable, sha256_bytes
+from fp2.methods.recorded.form import Form
 from fp2.methods.recorded.forms.tables import records
 
 if TYPE_CHECKING:

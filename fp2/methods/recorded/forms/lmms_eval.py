@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fp2.extension import Form, place, read_table, sha256_bytes
+from fp2.extension import read_table, sha256_bytes
+from fp2.methods.recorded.form import Form, place
 from fp2.methods.recorded.forms.tables import records, write_lines
 
 if TYPE_CHECKING:

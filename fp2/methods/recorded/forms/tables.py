@@ -12,7 +12,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fp2.extension import Form, Fp2Error, quoted, read_json, read_table, unquoted
+from fp2.extension import Fp2Error, quoted, read_json, read_table, unquoted
+from fp2.methods.recorded.form import Form
 
 if TYPE_CHECKING:
     import pandas as pd

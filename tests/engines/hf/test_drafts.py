@@ -6,6 +6,7 @@ import dataclasses
 import random
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
@@ -13,8 +14,12 @@ from hypothesis import strategies as st
 
 from fp2.engines.hf.engine import HfEngine, HfOptions
 from fp2.engines.hf.model import HfSpec
-from fp2.methods.prefix_sharing.decoding import Drafts
 from fp2.tables import Decoding, ImageTask, Question
+
+if TYPE_CHECKING:
+    from fp2.methods.prefix_sharing.decoding import Drafts
+
+pytestmark = pytest.mark.package(name="prefix_sharing")
 
 PROMPT = (1, 2, 3)
 ASKED = tuple(
@@ -49,6 +54,8 @@ def test_right_wrong_and_half_right_drafts_change_no_answer(
     tasks: list[ImageTask],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    from fp2.methods.prefix_sharing.decoding import Drafts
+
     some = [dataclasses.replace(task, questions=ASKED) for task in tasks[:4]]
     decoding = Decoding(max_new_tokens=14, temperature=temperature)
     spec, options = HfSpec(str(tiny_family(family))), HfOptions(threads=1)
@@ -84,6 +91,8 @@ def test_an_image_shown_again_takes_fewer_passes(tiny_llava: Path, tasks: list[I
 
 
 def test_nothing_is_proposed_without_an_earlier_answer_to_the_same_prompt() -> None:
+    from fp2.methods.prefix_sharing.decoding import Drafts
+
     drafts = Drafts()
     assert drafts.propose(PROMPT, [], 9) == []
     drafts.learn((9, 9), [1, 2, 3, 4])
@@ -94,6 +103,8 @@ def test_nothing_is_proposed_without_an_earlier_answer_to_the_same_prompt() -> N
 
 @given(st.lists(st.integers(0, 5), min_size=1, max_size=30), st.integers(0, 40))
 def test_an_answer_seen_often_is_proposed_whole(answer: list[int], room: int) -> None:
+    from fp2.methods.prefix_sharing.decoding import Drafts
+
     drafts = Drafts(longest=40)
     for _ in range(150):
         drafts.learn(PROMPT, answer)
@@ -104,6 +115,8 @@ def test_an_answer_seen_often_is_proposed_whole(answer: list[int], room: int) ->
 
 
 def test_a_draft_stops_where_answers_part() -> None:
+    from fp2.methods.prefix_sharing.decoding import Drafts
+
     drafts = Drafts()
     for place in range(40):
         drafts.learn(PROMPT, [1, 2, 3, 10 + place % 4, 5, 6, 7])

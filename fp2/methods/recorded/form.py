@@ -8,8 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fp2.errors import Fp2Error, nearest
-from fp2.plugins import FORMS, load, read_installed
+from fp2.extension import FORMS, Fp2Error, load, nearest, read_installed
 
 if TYPE_CHECKING:
     import pandas as pd
