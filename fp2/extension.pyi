@@ -714,6 +714,7 @@ from fp2.report.passport import (
     build_statement as build_statement,
     generator as generator,
     sign as sign,
+    Statement as Statement,
     write_atomically as write_atomically,
 )
 from fp2.report.verify import (

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
-    from fp2.results import ComparedRow
+    from fp2.results import ComparedRow, RunResults
     from fp2.stats.rows import DisparityRow
 
 
@@ -504,7 +504,7 @@ def _picture(axes: Axes, label: str) -> str:
     return f"<img alt='{escape(label)}' width='{wide}' style='max-width: 100%' src='data:image/png;base64,{data}'>"
 
 
-def _verdicts(results: Mapping[str, Any]) -> str:
+def _verdicts(results: RunResults) -> str:
     """Return the table of the primary scorer: a row per cut and probe."""
     labels = reading.probe_labels(results)
     names = ("cut", "probe", "disparity", "null mean", "adjusted p", "verdict", "worst group", "best group")

@@ -80,7 +80,7 @@ def is_from_hub(config: Config) -> bool:
     return bool(engine_class(asdict(config.engine)).from_hub)
 
 
-def typed(plain: Any) -> Config:
+def typed(plain: object) -> Config:
     """Check the types of plain nested data, and import no class: `data` and `engine` remain mappings."""
     import pydantic
 
@@ -91,7 +91,7 @@ def typed(plain: Any) -> Config:
     return config
 
 
-def from_plain(plain: Any) -> Config:
+def from_plain(plain: object) -> Config:
     """Check plain nested data (a logged `config.yaml`, say); see `validate`."""
     config = typed(plain)
     config.data = data_source(config.data).options
