@@ -6,9 +6,10 @@ import difflib
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, TypeVar
 
 import typer
+from typer._click.core import Context
 from typer._click.exceptions import ClickException, MissingParameter, NoArgsIsHelpError, NoSuchOption, UsageError
 from typer.core import CompletionItem, TyperArgument, TyperCommand  # type: ignore[attr-defined]
 
@@ -46,7 +47,7 @@ _F = TypeVar("_F", bound=Callable[..., None])
 class _WithSettings(TyperCommand):
     """A command that takes overrides: the shell completes `group=choice`."""
 
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+    def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
         """Parse the words; an override is no argument, and a word with a dash that is left is no option.
 
         --config-dir is a setting of Hydra, as for `fp2 run`.
@@ -71,7 +72,7 @@ class _WithSettings(TyperCommand):
                 raise NoSuchOption(name, possibilities=difflib.get_close_matches(name, options), ctx=ctx)
         return list(ctx.args)
 
-    def shell_complete(self, ctx: Any, incomplete: str) -> list[CompletionItem]:
+    def shell_complete(self, ctx: Context, incomplete: str) -> list[CompletionItem]:
         from fp2.commands.completion import settings
 
         return [*map(CompletionItem, settings(ctx.args, incomplete)), *super().shell_complete(ctx, incomplete)]

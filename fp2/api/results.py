@@ -454,7 +454,7 @@ def of_several_runs(name: str) -> Any:
     return load(COMPARISONS, name, "fp2.compare")
 
 
-def _one_of(name: str | None, options: Mapping[str, Any], kind: str) -> str:
+def _one_of(name: str | None, options: Mapping[str, object], kind: str) -> str:
     """Return `name`, or the first that is known."""
     if not options:
         raise Fp2Error("no two groups have enough subjects to draw", where="fp2.compare")
@@ -477,7 +477,7 @@ def _pair(block: Mapping[str, Any]) -> dict[str, str]:
     return {"first_run": block["first"]["name"], "second_run": block["second"]["name"]}
 
 
-def _new_axes(size: tuple[float, float], *, polar: bool = False) -> Any:
+def _new_axes(size: tuple[float, float], *, polar: bool = False) -> Axes:
     """Return the axes of a new figure, which no global list of figures holds."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from fp2 import artifacts
 from fp2.errors import Fp2Error
+from fp2.results import FrequentAnswer
 from fp2.tables import CONTROLS, ORIGINAL, STILL_REASONING, UNENDED, WITHOUT_ATTEMPT, YES_NO_NUMBERS, absent_counts
 
 if TYPE_CHECKING:
@@ -167,7 +168,7 @@ class DenseAnswers:
         """Return nothing: the answers are numbers."""
         return []
 
-    def examples(self, per_probe: int) -> list[dict[str, Any]]:
+    def examples(self, per_probe: int) -> list[FrequentAnswer]:
         """Return nothing: the answers are numbers."""
         return []
 

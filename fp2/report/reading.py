@@ -182,7 +182,7 @@ def calibration_of(results: RunResults) -> dict[str, bool]:
     return {"calibration": bool(model.get("embedded")), "without_effects": bool(model.get("without_effects"))}
 
 
-def calibration_words(runs: Iterable[Mapping[str, Any]]) -> str:
+def calibration_words(runs: Iterable[Mapping[str, object]]) -> str:
     """Return what readers have to know of such runs (each with the keys of `calibration_of`), or an empty text."""
     kinds = {WITHOUT_EFFECTS if run.get("without_effects") else POSITIVE_CONTROL for run in runs if run["calibration"]}
     return " ".join(sorted(kinds))
