@@ -22,7 +22,6 @@ from fp2.commands.arguments import (
     Json,
     RunWord,
     run_names,
-    words_and_settings,
 )
 from fp2.errors import EXIT_INTERRUPTED, Fp2Error, terminable
 from fp2.plugins import COMMANDS, load, read_installed
@@ -151,25 +150,6 @@ def run(ctx: typer.Context, json: Json = False) -> None:
     from fp2.app import main as launch
 
     raise typer.Exit(launch(ctx.args, "fp2 run", as_json=json))
-
-
-@command(READ_AND_COMPARE, "fp2 ui", "fp2 ui RUN OTHER_RUN", "fp2 ui --port 5001")
-def ui(
-    ctx: typer.Context,
-    run: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="[RUN]...",
-            help=f"{RUN_HELP} Or the id of a sweep (default: the newest one).",
-            autocompletion=run_names,
-        ),
-    ] = None,
-    port: Annotated[int | None, typer.Option(help="The port (default: the first free one from 5000 on).")] = None,
-) -> None:
-    """Open the MLflow UI on this machine only, and print the link that compares runs; Ctrl-C ends it."""
-    from fp2.commands.ui import serve
-
-    raise typer.Exit(serve(*words_and_settings(run, ctx.args), port))
 
 
 @command(READ_AND_COMPARE, "fp2 show RUN", "fp2 show RUN --json")
