@@ -16,7 +16,7 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, redirect_stdout, suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fp2.artifacts import RESULTS, STATUS, SWEEP, job_folders, read_status
 from fp2.compose import CONFIG_NAME, as_sweep, check_overrides, check_pins, conf_dir, hydra_overrides, jobs_of, validate
@@ -24,6 +24,12 @@ from fp2.config import Config
 from fp2.errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, Fp2Error, terminable
 from fp2.plugins import COMMANDS, SWEEPS, installed, load
 from fp2.text import printable
+
+if TYPE_CHECKING:
+    from hydra.conf import HydraConf
+    from omegaconf import DictConfig
+
+    from fp2.runs.outputs import RunOutcome
 
 PLACE = ".place"
 """The file in the folder that was made for a run, which says that Hydra has it elsewhere; a worker may write it."""
@@ -236,7 +242,7 @@ def _hydra(argv: list[str]) -> Iterator[Callable[[], None]]:
         sys.argv = typed
 
 
-def task(cfg: Any) -> None:
+def task(cfg: DictConfig) -> None:
     """Run one job, and write how it ended to its `status.json`."""
     from hydra.core.hydra_config import HydraConfig
 
@@ -269,7 +275,7 @@ def task(cfg: Any) -> None:
 
 
 @contextmanager
-def _status(folder: Path, state: Path, hydra_cfg: Any) -> Iterator[dict[str, Any]]:
+def _status(folder: Path, state: Path, hydra_cfg: HydraConf) -> Iterator[dict[str, Any]]:
     """Yield the status of a job, and write it; errors are stated in it, and a sweep continues with the next job."""
     from fp2.runs.local_paths import overrides_without_ids
     from fp2.store.withdrawn import redacting
@@ -328,7 +334,7 @@ def _own_settings(overrides: list[str]) -> list[str]:
     return overrides_without_places([word for word in overrides if word.partition("=")[0] in varied])
 
 
-def places_of(config: Any, outcome: Any) -> dict[str, object]:
+def places_of(config: Config, outcome: RunOutcome) -> dict[str, object]:
     """Return the paths, addresses and commands of a run by the name to print before them."""
     from fp2.report.keys import KEY_NAME, public_path_of
 

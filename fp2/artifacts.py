@@ -148,7 +148,7 @@ def _write_table(path: Path, columns: Sequence[str], rows: Sequence[Sequence[obj
     path.write_text(json.dumps(table, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8")
 
 
-def write_results(folder: Path, results: Mapping[str, Any]) -> Path:
+def write_results(folder: Path, results: Mapping[str, object]) -> Path:
     """Write `results.json` (finite numbers only)."""
     path = folder / RESULTS
     path.write_text(json.dumps(results, indent=1, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8")

@@ -6,9 +6,10 @@ import difflib
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, TypeVar
 
 import typer
+from typer._click.core import Context
 from typer._click.exceptions import ClickException, MissingParameter, NoArgsIsHelpError, NoSuchOption, UsageError
 from typer.core import CompletionItem, TyperArgument, TyperCommand  # type: ignore[attr-defined]
 
@@ -21,7 +22,6 @@ from fp2.commands.arguments import (
     Json,
     RunWord,
     run_names,
-    words_and_settings,
 )
 from fp2.errors import EXIT_INTERRUPTED, Fp2Error, terminable
 from fp2.plugins import COMMANDS, load, read_installed
@@ -46,7 +46,7 @@ _F = TypeVar("_F", bound=Callable[..., None])
 class _WithSettings(TyperCommand):
     """A command that takes overrides: the shell completes `group=choice`."""
 
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+    def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
         """Parse the words; an override is no argument, and a word with a dash that is left is no option.
 
         --config-dir is a setting of Hydra, as for `fp2 run`.
@@ -71,7 +71,7 @@ class _WithSettings(TyperCommand):
                 raise NoSuchOption(name, possibilities=difflib.get_close_matches(name, options), ctx=ctx)
         return list(ctx.args)
 
-    def shell_complete(self, ctx: Any, incomplete: str) -> list[CompletionItem]:
+    def shell_complete(self, ctx: Context, incomplete: str) -> list[CompletionItem]:
         from fp2.commands.completion import settings
 
         return [*map(CompletionItem, settings(ctx.args, incomplete)), *super().shell_complete(ctx, incomplete)]
@@ -150,25 +150,6 @@ def run(ctx: typer.Context, json: Json = False) -> None:
     from fp2.app import main as launch
 
     raise typer.Exit(launch(ctx.args, "fp2 run", as_json=json))
-
-
-@command(READ_AND_COMPARE, "fp2 ui", "fp2 ui RUN OTHER_RUN", "fp2 ui --port 5001")
-def ui(
-    ctx: typer.Context,
-    run: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="[RUN]...",
-            help=f"{RUN_HELP} Or the id of a sweep (default: the newest one).",
-            autocompletion=run_names,
-        ),
-    ] = None,
-    port: Annotated[int | None, typer.Option(help="The port (default: the first free one from 5000 on).")] = None,
-) -> None:
-    """Open the MLflow UI on this machine only, and print the link that compares runs; Ctrl-C ends it."""
-    from fp2.commands.ui import serve
-
-    raise typer.Exit(serve(*words_and_settings(run, ctx.args), port))
 
 
 @command(READ_AND_COMPARE, "fp2 show RUN", "fp2 show RUN --json")

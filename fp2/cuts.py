@@ -120,11 +120,11 @@ def _items(value: Any) -> list[Any]:
     return [value] if isinstance(value, str) else list(value)
 
 
-def _names(value: Any) -> tuple[str, ...]:
+def _names(value: object) -> tuple[str, ...]:
     return () if not value else tuple(str(name) for name in _items(value))
 
 
-def _with_groups(cuts: Sequence[Cut], groups: Any, attributes: Collection[str]) -> tuple[Cut, ...]:
+def _with_groups(cuts: Sequence[Cut], groups: object, attributes: Collection[str]) -> tuple[Cut, ...]:
     """Return the cuts, each with the selected and merged values of its attributes."""
     if not isinstance(groups, Mapping):
         raise Fp2Error("the groups are not a mapping", where="cut.groups", fix=GROUP_FORMS)
@@ -149,7 +149,7 @@ def _with_groups(cuts: Sequence[Cut], groups: Any, attributes: Collection[str]) 
     )  # fmt: skip
 
 
-def _groups_of(attribute: str, spec: Any) -> tuple[tuple[str, ...] | None, tuple[tuple[str, tuple[str, ...]], ...]]:
+def _groups_of(attribute: str, spec: object) -> tuple[tuple[str, ...] | None, tuple[tuple[str, tuple[str, ...]], ...]]:
     """Return the values selected (None for all), and the merged groups with their values."""
     where = f"cut.groups.{attribute}"
     entries = [spec] if isinstance(spec, Mapping) else _items(spec if spec is not None else [])

@@ -473,6 +473,7 @@ from fp2.notes import (
     read_notes as read_notes,
 )
 from fp2.results import (
+    FrequentAnswer as FrequentAnswer,
     Analysis as Analysis,
     Block as Block,
     ComparedRow as ComparedRow,
@@ -767,6 +768,7 @@ from fp2.report.passport import (
     build_statement as build_statement,
     generator as generator,
     sign as sign,
+    Statement as Statement,
     write_atomically as write_atomically,
 )
 from fp2.report.verify import (
@@ -830,6 +832,10 @@ from fp2.runs.origin import (
 from fp2.tracking.client import (
     check_store as check_store,
     database_file as database_file,
+    experiment_id as experiment_id,
+    find_run as find_run,
+    newest_sweep as newest_sweep,
+    place_of as place_of,
     refuse_foreign_artifacts as refuse_foreign_artifacts,
     runs_of_sweep as runs_of_sweep,
     shown_uri as shown_uri,
@@ -882,9 +888,19 @@ from fp2.tracking.files import (
     Logged as Logged,
     files_of as files_of,
     free_texts as free_texts,
+    has_store as has_store,
     logged_runs as logged_runs,
     remove as remove,
     replace as replace,
+)
+from fp2.tracking.ui import (
+    UI_FILE as UI_FILE,
+    UI_HOST as UI_HOST,
+    UI_TRAINING as UI_TRAINING,
+    compare_url as compare_url,
+    open_url as open_url,
+    running_port as running_port,
+    ui_answers as ui_answers,
 )
 from fp2.runs.live import line_of as line_of
 from fp2.store.integrity import count_checked as count_checked, damaged_rows as damaged_rows, problem_of as problem_of

@@ -5,10 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 from pathlib import Path
-from typing import Any
 
 
-def canonical_json(value: Any) -> bytes:
+def canonical_json(value: object) -> bytes:
     """Return `value` as JSON bytes that do not depend on key order or white space.
 
     Raises
@@ -19,7 +18,7 @@ def canonical_json(value: Any) -> bytes:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
 
 
-def digest(value: Any) -> str:
+def digest(value: object) -> str:
     """Return the hex SHA-256 of the canonical JSON of `value`."""
     return hashlib.sha256(canonical_json(value)).hexdigest()
 

@@ -28,6 +28,7 @@ MOVED = {
     "fp2.commands.rescore": "fp2.methods.reruns.rescore_command",
     "fp2.commands.sample_size": "fp2.methods.planning.sample_size",
     "fp2.commands.store": "fp2.methods.maintenance.store",
+    "fp2.commands.ui": "fp2.methods.maintenance.ui",
     "fp2.commands.view": "fp2.methods.viewer.command",
     "fp2.commands.watch": "fp2.methods.maintenance.watch",
     "fp2.data.fhibe": "fp2.methods.fhibe_release",

@@ -47,11 +47,11 @@ class Note(str):
 
     __slots__ = ("code", "parameters", "stage")
     code: str
-    parameters: Mapping[str, Any]
+    parameters: Mapping[str, object]
     stage: Stage | None
 
     def __new__(
-        cls, text: str, code: str = TEXT, parameters: Mapping[str, Any] | None = None, stage: str | None = None
+        cls, text: str, code: str = TEXT, parameters: Mapping[str, object] | None = None, stage: str | None = None
     ) -> Note:
         """Return the sentence `text` with its record."""
         note = super().__new__(cls, text)
@@ -64,7 +64,7 @@ class Note(str):
         """What two versions of one note have in common: the code, and the sentence of one that has only that."""
         return self.code, str(self) if self.code == TEXT else ""
 
-    def record(self) -> dict[str, Any]:
+    def record(self) -> dict[str, object]:
         """Return the note as it stands in `notes` of `results.json`, whose sentence is in `limitations`."""
         return {"code": self.code, "stage": self.stage, "parameters": self.parameters}
 
@@ -87,7 +87,7 @@ class NoteKind:
     stage: Stage
     words: str | Callable[..., str]
 
-    def __call__(self, **parameters: Any) -> Note:
+    def __call__(self, **parameters: object) -> Note:
         """Return the note with these parameters (JSON values)."""
         if callable(self.words):
             text = self.words(**parameters)
@@ -120,7 +120,7 @@ def read_notes(results: HasNotes) -> list[Note]:
     return [Note(limitation, note["code"], note["parameters"], note["stage"]) for limitation, note in pairs]
 
 
-def logged(notes: Sequence[Note]) -> dict[str, Any]:
+def logged(notes: Sequence[Note]) -> dict[str, object]:
     """Return the keys of `results.json` that state the notes: `limitations` and `notes`."""
     return {"limitations": [str(note) for note in notes], "notes": [note.record() for note in notes]}
 

@@ -130,7 +130,7 @@ def load(group: str, name: str, where: str) -> Any:
     return load_path(point.value, where)
 
 
-def names_with(group: str, trait: str, value: Any) -> list[str]:
+def names_with(group: str, trait: str, value: object) -> list[str]:
     """Return the installed names of a group whose class has this value of an attribute (`requires.n_people`), sorted.
 
     A class that cannot be imported, or lacks the attribute, is left out.
@@ -168,7 +168,7 @@ def load_path(target: str, where: str) -> Any:
     return getattr(module, attribute)
 
 
-def check_members(value: Any, members: Collection[str], what: str, where: str) -> None:
+def check_members(value: object, members: Collection[str], what: str, where: str) -> None:
     """Raise unless `value` has every member of an interface.
 
     Raises
@@ -207,7 +207,7 @@ def checker(model: Hashable) -> Any:
     return pydantic.TypeAdapter(cast(Any, model))
 
 
-def read_options(model: type[Options], given: Mapping[str, Any], where: str) -> Options:
+def read_options(model: type[Options], given: Mapping[str, object], where: str) -> Options:
     """Return `given` as an instance of the dataclass (or pydantic model) `model`, with types and ranges checked.
 
     A plain dataclass is checked like one of pydantic's that forbids extra keys.
@@ -233,8 +233,8 @@ def read_options(model: type[Options], given: Mapping[str, Any], where: str) -> 
 
 
 def own_options(
-    model: type[Any], given: Mapping[str, Any], family: Callable[[], Iterable[type[Any]]]
-) -> dict[str, Any]:
+    model: type[Any], given: Mapping[str, object], family: Callable[[], Iterable[type[Any]]]
+) -> dict[str, object]:
     """Return `given` without the options that only other classes of the family have.
 
     An experiment may set options for its own data set or engine beside another choice, and configs of version 0.3.0

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from rich.console import Console, RenderableType
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.progress import Progress as Bars
 from rich.text import Text
 
@@ -47,7 +47,7 @@ class _DetailedBars(Bars):
 class AnswerBar:
     """The progress bar of asking: answers so far, with a line of counts below it."""
 
-    def __init__(self, bars: _DetailedBars, task: Any, note: Callable[[str], None]) -> None:
+    def __init__(self, bars: _DetailedBars, task: TaskID, note: Callable[[str], None]) -> None:
         self._bars, self._task, self._note = bars, task, note
         self._started = False
 

@@ -110,18 +110,52 @@ class ComparedRow(TypedDict):
     holds_under_refusals: NotRequired[bool | None]
 
 
+class FrequentAnswer(TypedDict):
+    """A distinct answer to a probe, and how often it was given."""
+
+    probe: str
+    text: str
+    count: int
+
+
 class Composite(TypedDict):
     """The composite of a cut with what reports read of it; `value` is None where there is none."""
 
     value: float | None
     null_mean: float | None
     severity: str | None
+    excess: NotRequired[float | None]
+    p_value: NotRequired[float | None]
     adjusted_p: NotRequired[float | None]
     magnitude: NotRequired[float | None]
     magnitude_low: NotRequired[float | None]
     magnitude_high: NotRequired[float | None]
     groups: NotRequired[list[str]]
     probes: NotRequired[list[str]]
+
+
+class Summary(TypedDict):
+    """A run in one cut, for the leaderboard (`fp2.report.leaderboard`); runs of earlier versions lack some keys."""
+
+    model: str
+    dataset: str
+    cut: str
+    composite: float | None
+    chance: float | None
+    excess: float | None
+    p_value: float | None
+    severity: str | None
+    n_subjects: int
+    n_probes: int
+    complete: bool
+    calibration: bool
+    without_effects: NotRequired[bool]
+    created: str
+    run_id: str
+    variant: NotRequired[str | None]
+    refused: NotRequired[float | None]
+    magnitude: NotRequired[float | None]
+    scorer: NotRequired[str]
 
 
 class RunResults(Protocol):

@@ -316,7 +316,7 @@ class DecodingOption:
 
 
 @cache
-def _decoding_options(kind: Any) -> list[tuple[str, Any, DecodingOption]]:
+def _decoding_options(kind: Any) -> list[tuple[str, object, DecodingOption]]:
     """Return (name, default, marker) of each field."""
     hints = get_type_hints(kind, include_extras=True)
     return [
@@ -424,7 +424,7 @@ class Decoding:
                 raise Fp2Error("the engine does not support it", where=f"decoding.{name}", fix=f"Set it to {default!r}")
 
 
-def without_defaults(decoding: Mapping[str, Any]) -> dict[str, Any]:
+def without_defaults(decoding: Mapping[str, object]) -> dict[str, Any]:
     """Return options of `Decoding` by name, without those that have their default and came after version 0.1.
 
     Those are the ones that are not in every response key. Hashes and passports leave them out, so that they stay.

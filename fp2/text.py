@@ -12,8 +12,9 @@ import io
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
+Cell = TypeVar("Cell")
 LONGEST = 2000
 """Characters of a message; more is cut."""
 _SPACES = frozenset("\t\n\v\f\r\x1c\x1d\x1e\x85\u2028\u2029")
@@ -64,7 +65,7 @@ def in_number(n: int, text: str) -> str:
     return re.sub(r"\[([^|\]]*)\|([^|\]]*)\]", lambda forms: forms.group(1 if n == 1 else 2), text)
 
 
-def spreadsheet_cell(value: Any) -> Any:
+def spreadsheet_cell(value: Cell) -> Cell | str:
     """Return a value for a CSV file that is only read by people: on one line, bounded, and no formula (`quoted`)."""
     if not isinstance(value, str):
         return value

@@ -14,7 +14,6 @@ import pytest
 from bench import REPOSITORY, Bench, environment, fp2, results_of
 
 from fp2.app import _own_settings, _varied, main
-from fp2.commands.ui import _runs
 from fp2.compose import jobs_of
 from fp2.errors import EXIT_BAD_INPUT
 from fp2.runs.outputs import name_with
@@ -26,12 +25,14 @@ COLUMNS = "data.columns={image: file, subject: person, region: region, pronoun: 
 
 
 @pytest.mark.usefixtures("mlflow_store")
+@pytest.mark.package(name="maintenance")
 @pytest.mark.package(name="several_runs")
 def test_a_sweep_over_cuts_asks_once_and_is_on_a_leaderboard(
     bench: Bench, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import mlflow
 
+    from fp2.methods.maintenance.ui import _runs
     from fp2.tracking.client import tracking_uri
 
     words = bench.words(

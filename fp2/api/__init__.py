@@ -49,7 +49,7 @@ def evaluate(
     data: str | pd.DataFrame = "peeps",
     probes: str | Sequence[str] | Mapping[str, str | Sequence[str]] = "fingerprint",
     cuts: str | Sequence[str] | None = None,
-    scorers: Any = None,
+    scorers: object = None,
     name: str | None = None,
     columns: Mapping[str, str] | None = None,
     image_root: str | Path | None = None,
@@ -229,7 +229,7 @@ def compare(
     return Comparison(comparison["pairs"])
 
 
-def score(texts: Sequence[str], scorers: Any = ("valence_context", "refusal"), *, probe: str = "") -> pd.DataFrame:
+def score(texts: Sequence[str], scorers: object = ("valence_context", "refusal"), *, probe: str = "") -> pd.DataFrame:
     """Score texts.
 
     Parameters
@@ -375,7 +375,7 @@ def _config(overrides: Sequence[str]) -> Config:
         return load_config(overrides)
 
 
-def _checked(plain: Mapping[str, Any]) -> Config:
+def _checked(plain: Mapping[str, object]) -> Config:
     from fp2.compose import from_plain
 
     with _COMPOSING:
@@ -391,7 +391,7 @@ def _attributes(data: Any, columns: Mapping[str, str] | None) -> list[str]:
     return attribute_names(columns or [str(name) for name in data.columns if can_be_name(str(name))])
 
 
-def _probe_words(probes: str | Sequence[str] | Mapping[str, Any]) -> list[str]:
+def _probe_words(probes: str | Sequence[str] | Mapping[str, object]) -> list[str]:
     if isinstance(probes, str):
         return [f"probe={quoted(probes)}"]
     return [] if isinstance(probes, Mapping) else [f"probe.select=[{','.join(map(quoted, probes))}]"]
@@ -403,14 +403,14 @@ def _cut_words(cuts: str | Sequence[str] | None) -> list[str]:
     return [f"cut.each=[{','.join(map(quoted, [cuts] if isinstance(cuts, str) else cuts))}]"]
 
 
-def _in_order(scorers: Any, named: Mapping[str, Any], supplied: Mapping[str, Any]) -> dict[str, Any]:
+def _in_order(scorers: object, named: Mapping[str, object], supplied: Mapping[str, object]) -> dict[str, object]:
     """Return the specs of all scorers, those of the kind that the caller lists first in front."""
     return {**supplied, **named} if starts_with_object(scorers) else {**named, **supplied}
 
 
-def _questions(probes: Mapping[str, str | Sequence[str]]) -> dict[str, Any]:
+def _questions(probes: Mapping[str, str | Sequence[str]]) -> dict[str, object]:
     """Return the caller's questions as the probes of a battery."""
-    by_name: dict[str, Any] = {}
+    by_name: dict[str, object] = {}
     for probe, answers_of_probe in probes.items():
         texts = [answers_of_probe] if isinstance(answers_of_probe, str) else list(answers_of_probe)
         ids = [probe] if len(texts) == 1 else [f"{probe}_{number}" for number in range(1, len(texts) + 1)]

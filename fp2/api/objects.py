@@ -47,8 +47,8 @@ class FunctionModel:
 class GivenModel:
     """A model object: the config groups `model` and `engine`, and how the engine is made for a battery's decoding."""
 
-    model: Mapping[str, Any]
-    engine: Mapping[str, Any]
+    model: Mapping[str, object]
+    engine: Mapping[str, object]
     make: Callable[[Decoding], Engine]
 
 
@@ -108,7 +108,11 @@ def given_model(model: Any, name: str | None) -> GivenModel:
 
 
 def given_answers(
-    answers: Any, model: Any, name: str | None, model_config: Mapping[str, Any], engine_config: Mapping[str, Any]
+    answers: Any,
+    model: object,
+    name: str | None,
+    model_config: Mapping[str, object],
+    engine_config: Mapping[str, object],
 ) -> GivenModel:
     """Return answers that exist already as a model.
 
@@ -154,7 +158,7 @@ def given_answers(
 
 def given_people(
     frame: pd.DataFrame, folder: Path, columns: Mapping[str, str] | None, image_root: Path | None, *, found: bool
-) -> tuple[dict[str, Any], Dataset]:
+) -> tuple[dict[str, object], Dataset]:
     """Return what stands for a DataFrame of people in the config group `data`, and the data set.
 
     `found` is whether any of the images must exist.
@@ -165,7 +169,7 @@ def given_people(
     return {"name": NAME, "kind": None, "target": "fp2.data.frame:Frame", "content": content}, dataset
 
 
-def split_scorers(scorers: Any) -> tuple[list[str], dict[str, dict[str, Any]], dict[str, ScorerObject]]:
+def split_scorers(scorers: object) -> tuple[list[str], dict[str, dict[str, object]], dict[str, ScorerObject]]:
     """Return the names among the scorers, what stands for the others in the config, and these others by name.
 
     Parameters
@@ -178,7 +182,7 @@ def split_scorers(scorers: Any) -> tuple[list[str], dict[str, dict[str, Any]], d
         If one is neither a name, a function nor a scorer, or two have one name.
     """
     names: list[str] = []
-    specs: dict[str, dict[str, Any]] = {}
+    specs: dict[str, dict[str, object]] = {}
     objects: dict[str, ScorerObject] = {}
     for key, scorer in _pairs(scorers):
         if isinstance(scorer, str):
@@ -204,12 +208,12 @@ def split_scorers(scorers: Any) -> tuple[list[str], dict[str, dict[str, Any]], d
     return names, specs, objects
 
 
-def starts_with_object(scorers: Any) -> bool:
+def starts_with_object(scorers: object) -> bool:
     """Whether the first of the scorers is an object, not a name."""
     return not isinstance(next(iter(_pairs(scorers)), (None, ""))[1], str)
 
 
-def _pairs(scorers: Any) -> Iterable[tuple[str | None, Any]]:
+def _pairs(scorers: object) -> Iterable[tuple[str | None, object]]:
     if isinstance(scorers, Mapping):
         return scorers.items()
     if isinstance(scorers, str) or not isinstance(scorers, Iterable):
@@ -217,22 +221,20 @@ def _pairs(scorers: Any) -> Iterable[tuple[str | None, Any]]:
     return [(None, scorer) for scorer in scorers]
 
 
-def _scorer(name: str | None, value: Any) -> ScorerObject:
+def _scorer(name: str | None, value: object) -> ScorerObject:
     """Return a scorer, or a function as one."""
     from fp2.plugins import check_members
     from fp2.scorers.registry import MEMBERS
 
     if isinstance(value, FunctionScorer | AsksModel):
-        named: Any = replace(value, name=name) if name else value
-        return cast("ScorerObject", named)
+        return cast("ScorerObject", replace(value, name=name) if name else value)
     if callable(value) and not hasattr(value, "score"):
         return FunctionScorer(name=name or _name_of(value), function=value)
     check_members(value, MEMBERS, "a scorer", "scorers")
-    scorer: ScorerObject = value
-    return scorer
+    return cast("ScorerObject", value)
 
 
-def _name_of(function: Any) -> str:
+def _name_of(function: object) -> str:
     """Return a function's name, in the characters of a config key."""
     name = str(getattr(function, "__name__", type(function).__name__))
     return "function" if name == "<lambda>" else name

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
-    from fp2.results import ComparedRow
+    from fp2.results import ComparedRow, RunResults
     from fp2.stats.rows import DisparityRow
 
 
@@ -453,7 +453,7 @@ def of_several_runs(name: str) -> Any:
     return load(COMPARISONS, name, "fp2.compare")
 
 
-def _one_of(name: str | None, options: Mapping[str, Any], kind: str) -> str:
+def _one_of(name: str | None, options: Mapping[str, object], kind: str) -> str:
     """Return `name`, or the first that is known."""
     if not options:
         raise Fp2Error("no two groups have enough subjects to draw", where="fp2.compare")
@@ -476,7 +476,7 @@ def _pair(block: Mapping[str, Any]) -> dict[str, str]:
     return {"first_run": block["first"]["name"], "second_run": block["second"]["name"]}
 
 
-def _new_axes(size: tuple[float, float], *, polar: bool = False) -> Any:
+def _new_axes(size: tuple[float, float], *, polar: bool = False) -> Axes:
     """Return the axes of a new figure, which no global list of figures holds."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -503,7 +503,7 @@ def _picture(axes: Axes, label: str) -> str:
     return f"<img alt='{escape(label)}' width='{wide}' style='max-width: 100%' src='data:image/png;base64,{data}'>"
 
 
-def _verdicts(results: Mapping[str, Any]) -> str:
+def _verdicts(results: RunResults) -> str:
     """Return the table of the primary scorer: a row per cut and probe."""
     labels = reading.probe_labels(results)
     names = ("cut", "probe", "disparity", "null mean", "adjusted p", "verdict", "worst group", "best group")

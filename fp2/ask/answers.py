@@ -16,6 +16,7 @@ from fp2 import artifacts
 from fp2.ask.storage import Answers, dense_storage
 from fp2.errors import Fp2Error
 from fp2.hashing import digest
+from fp2.results import FrequentAnswer
 from fp2.store.response_keys import response_set
 from fp2.tables import (
     ANSWERS,
@@ -265,9 +266,9 @@ class RowAnswers:
         texts = {probe: answered.loc[answered["probe"] == probe, "text"].tolist() for probe in probes}
         return [{"probe": probe, **asdict(response_diversity(answers))} for probe, answers in texts.items()]
 
-    def examples(self, per_probe: int) -> list[dict[str, object]]:
+    def examples(self, per_probe: int) -> list[FrequentAnswer]:
         """Return the most frequent distinct answers of each probe, with their counts."""
-        out: list[dict[str, object]] = []
+        out: list[FrequentAnswer] = []
         for probe, answers in self.answered.groupby("probe", sort=False):
             counts = answers["text"].value_counts().head(per_probe)
             out += [{"probe": str(probe), "text": str(text), "count": int(n)} for text, n in counts.items()]

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from fp2.cuts import Cut
     from fp2.engines.base import Engine
     from fp2.probes.battery import Battery
+    from fp2.results import FrequentAnswer
     from fp2.store.leases import Leases
     from fp2.store.rows import ResponseStore
     from fp2.tables import Answer, ImageTask
@@ -191,7 +192,7 @@ class Answers(Protocol):
         """Return per probe the number of distinct answers, their entropy (bits), and whether they are uninformative."""
         ...
 
-    def examples(self, per_probe: int) -> list[dict[str, object]]:
+    def examples(self, per_probe: int) -> list[FrequentAnswer]:
         """Return the most frequent distinct answers of each probe, with their counts."""
         ...
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.table import Table
@@ -82,7 +82,7 @@ def diff(first: str, second: str, overrides: Sequence[str], as_json: bool = Fals
     return EXIT_FAILED
 
 
-def _flat_config(word: str, overrides: Sequence[str]) -> dict[str, Any]:
+def _flat_config(word: str, overrides: Sequence[str]) -> dict[str, object]:
     from fp2.runs.origin import leaves, read_plain
     from fp2.runs.reader import read_results
 
@@ -91,7 +91,7 @@ def _flat_config(word: str, overrides: Sequence[str]) -> dict[str, Any]:
     return {name: results[name] for name in DIGESTS} | {".".join(key): value for key, value in leaves(config)}
 
 
-def _short(value: Any) -> str:
+def _short(value: object) -> str:
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     return text if len(text) <= 200 else f"{text[:199]}…"
 

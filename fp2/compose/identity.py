@@ -131,7 +131,7 @@ def _task_identity(task: TaskConfig) -> Plain:
     return {"task": {"name": task.name, "options": options, "files": files}}
 
 
-def _digests(value: Any, where: str) -> Any:
+def _digests(value: Any, where: str) -> object:
     """Return the digest of a file, or those of a list or table of files; of a folder, that of its files.
 
     Files of a folder count with their names, down to two levels below it.

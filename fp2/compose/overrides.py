@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import asdict, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fp2.compose.suggestions import GROUPS, stated_attributes, usable, without_folders
 from fp2.compose.validation import build_protocol, is_from_hub, validate
@@ -102,7 +102,7 @@ def _check_search_path(entry: str) -> None:
             raise Fp2Error(f"there is no package {target!r}", where=f"{SEARCH_PATH}{entry}", fix="Install it")
 
 
-def _store_cuts(nodes: Mapping[str, Mapping[str, Any]]) -> None:
+def _store_cuts(nodes: Mapping[str, Mapping[str, object]]) -> None:
     from hydra.core.config_store import ConfigStore
 
     for name, node in nodes.items():

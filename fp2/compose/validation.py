@@ -80,7 +80,7 @@ def is_from_hub(config: Config) -> bool:
     return bool(engine_class(asdict(config.engine)).from_hub)
 
 
-def typed(plain: Any) -> Config:
+def typed(plain: object) -> Config:
     """Check the types of plain nested data, and import no class: `data` and `engine` remain mappings."""
     import pydantic
 
@@ -91,7 +91,7 @@ def typed(plain: Any) -> Config:
     return config
 
 
-def from_plain(plain: Any) -> Config:
+def from_plain(plain: object) -> Config:
     """Check plain nested data (a logged `config.yaml`, say); see `validate`."""
     config = typed(plain)
     config.data = data_source(config.data).options
@@ -119,7 +119,10 @@ def _cross_check(c: Config) -> None:
         if not isinstance(spec, Mapping):
             raise Fp2Error(f"scorer {name!r} is not a mapping with a target", where="scorer")
     _check_keys(c)
-    _check_severity(c.analysis.severity)
+    bounds = c.analysis.severity
+    if set(bounds) != {"low", "moderate", "high"} or not 0 <= bounds["low"] < bounds["moderate"] < bounds["high"]:
+        problem = f"severity bounds must be 0 <= low < moderate < high, not {dict(bounds)}"
+        raise Fp2Error(problem, where="analysis.severity")
     if c.analysis.permutations is not None and c.analysis.permutations < 99:
         fix = "At least 99, or null"
         raise Fp2Error(f"{c.analysis.permutations} permutations are too few", where="analysis.permutations", fix=fix)
@@ -172,12 +175,6 @@ def looks_random(name: str) -> bool:
     if len(name) >= 20 and re.search("[0-9]", name):
         return one_word or re.search("[a-z]", name) is not None
     return len(name) > 30 and one_word
-
-
-def _check_severity(bounds: Mapping[str, float]) -> None:
-    if set(bounds) != {"low", "moderate", "high"} or not 0 <= bounds["low"] < bounds["moderate"] < bounds["high"]:
-        problem = f"severity bounds must be 0 <= low < moderate < high, not {dict(bounds)}"
-        raise Fp2Error(problem, where="analysis.severity")
 
 
 def _check_probes(c: Config) -> None:

@@ -2,33 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import takewhile
 from pathlib import Path
-from typing import Any
 
 from fp2.artifacts import SampledAnswer
 from fp2.report import reading, run_sections
 from fp2.report.answers import answers_side_by_side
 from fp2.report.page import PageSection, render_page, write_page
 from fp2.report.reading import MIN_CELL, shorten
+from fp2.report.reproduce import HowToRepeat
 from fp2.report.section import Section, heading, present
 from fp2.report.summary import Picture, summary
 from fp2.report.values import Finding, Part, Sentence, Strong, Table, Value, Weight, flat, tables
-from fp2.results import RunResults
+from fp2.results import FrequentAnswer, RunResults, Summary
 from fp2.text import plural
 
 
 def write_dashboard(
     results: RunResults,
-    examples: Sequence[Mapping[str, Any]],
-    leaderboard: Sequence[Mapping[str, Any]],
+    examples: Sequence[FrequentAnswer],
+    leaderboard: Sequence[Summary],
     path: Path,
     min_cell: int = MIN_CELL,
     sections: Sequence[Section] = (),
     sample: Sequence[SampledAnswer] = (),
     key_id: str | None = None,
-    repeat: Mapping[str, Any] | None = None,
+    repeat: HowToRepeat | None = None,
     picture: Picture | None = None,
 ) -> Path:
     """Write the dashboard of one run and return its path.
@@ -69,13 +69,13 @@ def write_dashboard(
 
 def render_dashboard(
     results: RunResults,
-    examples: Sequence[Mapping[str, Any]],
-    leaderboard: Sequence[Mapping[str, Any]],
+    examples: Sequence[FrequentAnswer],
+    leaderboard: Sequence[Summary],
     min_cell: int = MIN_CELL,
     sections: Sequence[Section] = (),
     sample: Sequence[SampledAnswer] = (),
     key_id: str | None = None,
-    repeat: Mapping[str, Any] | None = None,
+    repeat: HowToRepeat | None = None,
     picture: Picture | None = None,
 ) -> str:
     """Return the dashboard's HTML (parameters as for `write_dashboard`)."""
@@ -159,7 +159,7 @@ def render_dashboard(
         "sample_runs": [],
         "labels": reading.probe_labels(results),
         "primary": reading.primary_scorer(results),
-        "settings": (repeat or {}).get("settings"),
+        "settings": repeat["settings"] if repeat else None,
         "version": results["fp2_version"],
         "has_answers": bool(sample or examples),
     }

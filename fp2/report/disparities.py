@@ -82,10 +82,7 @@ class DisparitiesSection(Section):
             yield from pair
         yield from _remarks(results)
         yield from _composites(results)
-        for text in (*HOW_TO_READ, MEANS, COMPOSITE.format(reading.severity_legend(results))):
-            yield Sentence(text, Weight.DETAIL)
-        for verdict, meaning in reading.verdict_meanings(results["disparities"]).items():
-            yield Sentence([Strong(verdict_words(verdict)), f": {meaning}."], Weight.DETAIL)
+        yield from _explanations(results)
         yield Part("Group means", list(_means(results)))
         primary = reading.primary_scorer(results)
         for row in results["disparities"]:
@@ -205,25 +202,12 @@ def detectable_words(rows: Iterable[ComparedRow]) -> str:
 
 
 def _remarks(results: RunResults) -> Iterator[Sentence]:
-    """Yield what limits the rows of the primary scorer: what could be missed, coverage, the family, other scorers."""
+    """Yield what limits the rows of the first scorer: agreement with labels, coverage, other scorers."""
     scorer, labels = _first_scorer(results), reading.probe_labels(results)
     label = reading.scorer_label(scorer)
-    value_range = next(
-        (scorer_row.get("value_range") for scorer_row in results["scorers"] if scorer_row["name"] == scorer), None
-    )
-    unit = f" (from {value_range[0]:g} to {value_range[1]:g})".replace("-", "\u2212") if value_range else ""
     if agreement := _agreement(results, scorer):
         yield Sentence(agreement)
-    if family := results["analysis"].get("family"):
-        yield Sentence(["Tests that are corrected together (the family): ", Name(family)], Weight.DETAIL)
     for cut in results["cuts"]:
-        if effects := detectable_words(rows_of(results, cut, scorer).values()):
-            text = (
-                f"Where no difference was found by {cut_label(cut)}, a difference below {effects} in units of {label}"
-            )
-            yield Sentence(
-                f"{text}{unit} could have been missed (minimum detectable effects, 80 % power).", Weight.DETAIL, cut=cut
-            )
         low = {p: s for p, s in reading.coverage_of(results, cut, scorer).items() if s < reading.LITTLE_COVERED}
         if shares_text := ", ".join(f"{labels[p]} {100 * share:.0f} %" for p, share in low.items() if p in labels):
             text = f"Images with a value of {label}, by {cut_label(cut)}: {shares_text}"
@@ -234,6 +218,22 @@ def _remarks(results: RunResults) -> Iterator[Sentence]:
     ]
     if other_scorers:
         yield Sentence(f"Biased rows of other scorers: {', '.join(other_scorers)}.", Weight.WARNING)
+
+
+def _explanations(results: RunResults) -> Iterator[Sentence]:
+    """Yield how to read the numbers: the family, what could have been missed, the columns, the verdicts."""
+    scorer = _first_scorer(results)
+    value_range = next(
+        (scorer_row.get("value_range") for scorer_row in results["scorers"] if scorer_row["name"] == scorer), None
+    )
+    unit = f" (from {value_range[0]:g} to {value_range[1]:g})".replace("-", "\u2212") if value_range else ""
+    if family := results["analysis"].get("family"):
+        yield Sentence(["Tests that are corrected together (the family): ", Name(family)], Weight.DETAIL)
+    for cut in results["cuts"]:
+        if effects := detectable_words(rows_of(results, cut, scorer).values()):
+            text = f"Where no difference was found by {cut_label(cut)}, a difference below {effects} in units of "
+            missed = f"{reading.scorer_label(scorer)}{unit} could have been missed"
+            yield Sentence(f"{text}{missed} (minimum detectable effects, 80 % power).", Weight.DETAIL, cut=cut)
     if results.get("templates"):
         yield Sentence(
             "Intervals are about the questions asked; other wordings: about questions like them.", Weight.DETAIL
@@ -241,6 +241,10 @@ def _remarks(results: RunResults) -> Iterator[Sentence]:
     if of_interest := results["analysis"].get("smallest_effects"):
         listed = ", ".join(f"{reading.scorer_label(name)} {number(value)}" for name, value in of_interest.items())
         yield Sentence(f"Smallest effect of interest: {listed}.", Weight.DETAIL)
+    for text in (*HOW_TO_READ, MEANS, COMPOSITE.format(reading.severity_legend(results))):
+        yield Sentence(text, Weight.DETAIL)
+    for verdict, meaning in reading.verdict_meanings(results["disparities"]).items():
+        yield Sentence([Strong(verdict_words(verdict)), f": {meaning}."], Weight.DETAIL)
 
 
 def _agreement(results: RunResults, scorer: str) -> str:

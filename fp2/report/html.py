@@ -137,7 +137,7 @@ _PICTURE = '<img src="{}" alt="the image that was described">'
 _BLANK = '<span class="blank">image not shown</span>'
 
 
-def _cell(cell: Cell, column: Column, anchors: Collection[str]) -> dict[str, Any]:
+def _cell(cell: Cell, column: Column, anchors: Collection[str]) -> dict[str, object]:
     markup = _linked(escape(cell_text(cell, column)), cell.value, anchors)
     if column.kind in (Kind.NAME, Kind.CODE):
         markup = Markup("<bdi>{}</bdi>" if column.kind is Kind.NAME else "<code><bdi>{}</bdi></code>").format(markup)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
 
 from fp2.config import FIRST_PRIMARY
 from fp2.report.reading import (
@@ -25,7 +24,7 @@ from fp2.report.reading import (
     variant_name,
 )
 from fp2.report.values import Cell, Column, Kind, Row, Scalar, Table
-from fp2.results import RunResults
+from fp2.results import RunResults, Summary
 
 
 @dataclass(frozen=True)
@@ -81,14 +80,15 @@ class LeaderboardRow:
     without_effects: bool = False
 
 
-def summarise(results: RunResults) -> list[dict[str, Any]]:
-    """Return a run's summaries, one JSON-ready dict per cut (a `LeaderboardRow` without its rank)."""
+def summarise(results: RunResults) -> list[Summary]:
+    """Return a run's summaries, one per cut."""
+    marks = calibration_of(results)
     return [
         {
             "model": model_name(results),
             "dataset": plain(results["dataset"]["name"]),
             "cut": cut,
-            "composite": composite.get("value"),
+            "composite": composite["value"],
             "chance": composite.get("null_mean"),
             "excess": composite.get("excess"),
             "p_value": composite.get("p_value"),
@@ -96,7 +96,8 @@ def summarise(results: RunResults) -> list[dict[str, Any]]:
             "n_subjects": _n_subjects(results, cut),
             "n_probes": len(composite.get("probes") or []),
             "complete": bool(results["complete"]),
-            **calibration_of(results),
+            "calibration": marks["calibration"],
+            "without_effects": marks["without_effects"],
             "created": plain(results["created"]),
             "run_id": plain(results["run_id"]),
             "variant": variant_name(results),
@@ -118,24 +119,24 @@ def _refused(answers: Mapping[str, int]) -> float | None:
     return answers["refused"] / answers["answered"] if answers["answered"] else None
 
 
-def rank(summaries: Iterable[Mapping[str, Any]]) -> list[LeaderboardRow]:
+def rank(summaries: Iterable[Summary]) -> list[LeaderboardRow]:
     """Return the rows by cut (in order of appearance), kind (`_kind`) and magnitude.
 
     The smallest magnitude comes first within these, a missing one last.
     """
-    by_cut: dict[str, dict[tuple[str, ...], list[Mapping[str, Any]]]] = {}
+    by_cut: dict[str, dict[tuple[str, ...], list[Summary]]] = {}
     for summary in summaries:
         by_cut.setdefault(summary["cut"], {}).setdefault(_kind(summary), []).append(summary)
     return [row for kinds in by_cut.values() for kind in sorted(kinds) for row in _rank_cut(kinds[kind])]
 
 
-def _kind(row: Mapping[str, Any]) -> tuple[str, ...]:
+def _kind(row: Mapping[str, object]) -> tuple[str, ...]:
     """Return what runs have in common that are ranked together: data set, image variant, scorer, planted effects.
 
     Positive controls come after the other runs, and changed images after the originals.
     """
     control = "positive controls" if row["calibration"] else ""
-    return (control, row.get("variant") or "", str(row["dataset"]), str(row.get("scorer", FIRST_PRIMARY)))
+    return (control, str(row.get("variant") or ""), str(row["dataset"]), str(row.get("scorer", FIRST_PRIMARY)))
 
 
 def boards(rows: Iterable[LeaderboardRow], current: str = "") -> list[Table]:
@@ -204,7 +205,7 @@ def rank_interval(low: int | None, high: int | None) -> str:
     return DASH if low is None else str(low) if low == high else f"{low}–{high}"
 
 
-def _rank_cut(summaries: Sequence[Mapping[str, Any]]) -> list[LeaderboardRow]:
+def _rank_cut(summaries: Sequence[Summary]) -> list[LeaderboardRow]:
     """Rank the summaries of one cut by magnitude, or by excess where a run has no magnitude."""
     with_excess = [summary for summary in summaries if summary["excess"] is not None]
     first = "excess" if any(summary.get("magnitude") is None for summary in with_excess) else "magnitude"

@@ -23,7 +23,7 @@ import tempfile
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
 import rfc8785
 from securesystemslib.dsse import Envelope
@@ -34,6 +34,7 @@ from fp2.errors import Fp2Error
 from fp2.hashing import digest, sha256_file
 from fp2.report.keys import SigningKey
 from fp2.report.reading import MIN_CELL, suppress_small_cells
+from fp2.results import RunResults
 
 PAYLOAD_TYPE = "application/vnd.in-toto+json"
 STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
@@ -60,14 +61,40 @@ _SHA256 = re.compile(r"(?:sha256:)?([0-9a-f]{64})")
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 
 
-def bundle_digest(results: Mapping[str, Any]) -> str:
+class Subject(TypedDict):
+    """A thing with a digest: a file, by its name relative to the passport, or an input of the run, by a URN."""
+
+    name: str
+    digest: dict[str, str]
+    uri: NotRequired[str]
+
+
+class Statement(TypedDict):
+    """An in-toto statement."""
+
+    _type: str
+    subject: list[Subject]
+    predicateType: str
+    predicate: dict[str, Any]
+
+
+class Generator(TypedDict):
+    """The code that made a passport (`generator`)."""
+
+    name: str
+    version: str
+    git_commit: str | None
+    dirty: bool | None
+
+
+def bundle_digest(results: RunResults) -> str:
     """Return the SHA-256 over the canonical JSON of the run's probes (exact texts) and scorers (lexicon digests)."""
     return digest({"probes": results["probes"], "scorers": results["scorers"]})
 
 
 def build_statement(
     results: Mapping[str, Any], artifacts: Mapping[str, Path], extra: Mapping[str, Any], min_cell: int = MIN_CELL
-) -> dict[str, Any]:
+) -> Statement:
     """Return the statement about a run.
 
     Parameters
@@ -103,8 +130,10 @@ def build_statement(
     revision = str(model.get("revision") or "")
     if _COMMIT.fullmatch(revision):
         digests[MODEL_SUBJECT]["gitCommit"] = revision
-    inputs = [{"name": name, "uri": f"urn:fp2:{name}", "digest": sha256} for name, sha256 in digests.items() if sha256]
-    subjects = []
+    inputs: list[Subject] = [
+        {"name": name, "uri": f"urn:fp2:{name}", "digest": sha256} for name, sha256 in digests.items() if sha256
+    ]
+    subjects: list[Subject] = []
     for name in sorted(artifacts):
         if not is_plain_name(name) or name == PASSPORT:
             raise Fp2Error("an artifact's name must be a path below the passport's folder", where=name)
@@ -133,7 +162,7 @@ def _sha256(value: object) -> dict[str, str]:
     return {"sha256": match[1]} if match else {}
 
 
-def _predicate(results: Mapping[str, Any], extra: Mapping[str, Any]) -> dict[str, Any]:
+def _predicate(results: Mapping[str, Any], extra: Mapping[str, Any]) -> dict[str, object]:
     """Return the predicate; in `results`, numbers of groups below the reporting minimum are blank."""
     dataset, analysis = results["dataset"], results["analysis"]
     predicate = {
@@ -197,7 +226,7 @@ def canonical_bytes(statement: Mapping[str, Any]) -> bytes:
         raise Fp2Error(f"the passport cannot be signed: {problem}", where=position or "statement") from error
 
 
-def sign(statement: Mapping[str, Any], key: SigningKey) -> dict[str, Any]:
+def sign(statement: Mapping[str, object], key: SigningKey) -> dict[str, object]:
     """Return the signed DSSE envelope; equal statements and keys give equal envelopes, byte for byte.
 
     Raises
@@ -210,7 +239,7 @@ def sign(statement: Mapping[str, Any], key: SigningKey) -> dict[str, Any]:
     return dict(envelope.to_dict())
 
 
-def countersign(envelope: Mapping[str, Any], key: SigningKey) -> dict[str, Any]:
+def countersign(envelope: Mapping[str, object], key: SigningKey) -> dict[str, Any]:
     """Return the envelope with a further signature (an auditor's, for instance) over the same payload bytes.
 
     Raises
@@ -259,11 +288,11 @@ def write_atomically(path: Path, text: str) -> None:
         draft.unlink(missing_ok=True)
 
 
-def _first_not_finite(value: Any, position: str) -> str | None:
+def _first_not_finite(value: object, position: str) -> str | None:
     """Return the place of the first NaN or infinity, as `statement.predicate.disparities[3].raw`, or None."""
     if isinstance(value, float):
         return None if math.isfinite(value) else position
-    items: list[tuple[str, Any]] = []
+    items: list[tuple[str, object]] = []
     if isinstance(value, Mapping):
         items = [(f"{position}.{key}", item) for key, item in value.items()]
     elif isinstance(value, (list, tuple)):
@@ -272,7 +301,7 @@ def _first_not_finite(value: Any, position: str) -> str | None:
 
 
 @functools.cache
-def generator() -> dict[str, Any]:
+def generator() -> Generator:
     """Return `{name, version, git_commit, dirty}`; the last two are None where the package is not a git checkout.
 
     `dirty` is True when a tracked file differs from the commit, or an untracked one is in the package or the

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Collection, Iterable
-from typing import Any
 
 from fp2.report.reading import number, plain
 from fp2.report.values import Axis, Chart, ChartKind, Link, Point, Series
@@ -19,7 +18,7 @@ _AXIS_ENDS = (0.6, 1.0, 2.0)
 _N_COLOURS = 6
 
 
-def plot(chart: Chart, anchors: Collection[str] = frozenset()) -> dict[str, Any]:
+def plot(chart: Chart, anchors: Collection[str] = frozenset()) -> dict[str, object]:
     """Return a chart as JSON values; labels lead to the `anchors` of its page."""
     panel = plain(chart.panel.partition("\n")[0])
     labels, rows = label_rows(chart)
@@ -45,7 +44,7 @@ def plot(chart: Chart, anchors: Collection[str] = frozenset()) -> dict[str, Any]
     )
 
 
-def _stated(**values: Any) -> dict[str, Any]:
+def _stated(**values: object) -> dict[str, object]:
     """Return the values that say something: no None, nor empty texts and lists."""
     return {key: value for key, value in values.items() if value is not None and value not in ("", [], {})}
 
@@ -130,11 +129,11 @@ def heat_digits(chart: Chart) -> int:
     return 2 if chart.diverging or heat_range(chart)[1] >= 1 else 3
 
 
-def _axis(axis: Axis) -> dict[str, Any]:
+def _axis(axis: Axis) -> dict[str, object]:
     return _stated(label=plain(axis.label), low=axis.low, high=axis.high)
 
 
-def _series(chart: Chart, order: int, rows: list[int]) -> dict[str, Any]:
+def _series(chart: Chart, order: int, rows: list[int]) -> dict[str, object]:
     """Return a series; `run` is what a reader can hide on pages of several runs, `style` its colour.
 
     The only series of a chart has the colour of the page. The row of a point is its place in the series, if not stated.
@@ -155,7 +154,7 @@ _NUMBERS = ("value", "x", "null_mean", "null_p95", "low", "high")
 _RADAR_NUMBERS = ("value", "null_mean", "null_p95")
 
 
-def _point(point: Point, series: Series, chart: Chart) -> dict[str, Any]:
+def _point(point: Point, series: Series, chart: Chart) -> dict[str, object]:
     """Return a point: its numbers that are known, and what pointing at it shows; of a heat map its text and colour."""
     drawn = _RADAR_NUMBERS if chart.kind is ChartKind.RADAR else _NUMBERS
     numbers = {name: _rounded(getattr(point, name)) for name in drawn}
@@ -164,7 +163,7 @@ def _point(point: Point, series: Series, chart: Chart) -> dict[str, Any]:
     return _stated(open=None if point.filled else 1, title=title, **numbers, **cell)
 
 
-def _cell(point: Point, chart: Chart) -> dict[str, Any]:
+def _cell(point: Point, chart: Chart) -> dict[str, object]:
     if point.value is None:
         return {"text": number(None), "level": "none", "mark": ""}
     low, high = heat_range(chart)

@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 from fp2.config import FIRST_PRIMARY
 from fp2.report.values import Link
-from fp2.results import NO_MODEL, ComparedRow, RunResults
+from fp2.results import NO_MODEL, ComparedRow, RunResults, ScorerFacts
 from fp2.tables import CONTROLS, UNENDED, WITHOUT_ATTEMPT
 from fp2.text import printable
 from fp2.verdicts import Verdict
@@ -95,7 +95,7 @@ def probability(value: float | None) -> str:
     return "<0.001" if value < 0.001 else f"{value:.3f}"
 
 
-def leaves(value: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
+def leaves(value: Mapping[str, object], before: str = "") -> Iterator[tuple[str, bool | float | str | None]]:
     """Yield the numbers and words of nested mappings with their dotted names; lists are left out."""
     for key, item in value.items():
         if isinstance(item, Mapping):
@@ -153,12 +153,12 @@ def were_supplied(results: RunResults) -> bool:
     return "supplied" in results["model"]
 
 
-def absent_words(answers: Mapping[str, Any]) -> list[str]:
+def absent_words(answers: Mapping[str, int]) -> list[str]:
     """Return the counts of answers that are missing without having failed: `12 not supplied`."""
     return [f"{answers[key]:,} {key.replace('_', ' ')}" for key in WITHOUT_ATTEMPT if answers.get(key)]
 
 
-def failed_words(answers: Mapping[str, Any]) -> str:
+def failed_words(answers: Mapping[str, int]) -> str:
     """Return the count of failed answers, and of those among them whose reasoning did not end."""
     unended = f" ({answers[UNENDED]:,} of them still reasoning at the limit of tokens)" if answers.get(UNENDED) else ""
     return f"{answers['failed']:,} failed{unended}"
@@ -182,7 +182,7 @@ def calibration_of(results: RunResults) -> dict[str, bool]:
     return {"calibration": bool(model.get("embedded")), "without_effects": bool(model.get("without_effects"))}
 
 
-def calibration_words(runs: Iterable[Mapping[str, Any]]) -> str:
+def calibration_words(runs: Iterable[Mapping[str, object]]) -> str:
     """Return what readers have to know of such runs (each with the keys of `calibration_of`), or an empty text."""
     kinds = {WITHOUT_EFFECTS if run.get("without_effects") else POSITIVE_CONTROL for run in runs if run["calibration"]}
     return " ".join(sorted(kinds))
@@ -270,7 +270,7 @@ def probe_labels(results: RunResults) -> dict[str, str]:
     return {probe["id"]: plain(probe.get("label") or probe["id"]) for probe in results["probes"]}
 
 
-def scorer_identity(scorer: Mapping[str, Any]) -> str:
+def scorer_identity(scorer: ScorerFacts) -> str:
     """Return version and lexicon of a scorer as one string: equal where its numbers can be compared.
 
     The version of a scorer that asks a model has the digest of that model.
@@ -278,7 +278,7 @@ def scorer_identity(scorer: Mapping[str, Any]) -> str:
     return json.dumps([scorer["version"], scorer.get("lexicon")], sort_keys=True)
 
 
-def scorer_version(scorer: Mapping[str, Any]) -> str:
+def scorer_version(scorer: ScorerFacts) -> str:
     """Return the same in words: `version 1, lexicon stereotype version 2 (sha256 4f1c...)`."""
     identity, lexicon, model = f"version {scorer['version']}", scorer.get("lexicon"), scorer.get("model")
     if isinstance(lexicon, Mapping):

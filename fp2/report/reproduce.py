@@ -13,11 +13,12 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 from fp2 import artifacts
 from fp2.hashing import sha256_bytes
 from fp2.report.reading import plain, were_supplied
+from fp2.results import Probe, RunResults
 from fp2.tables import Decoding
 from fp2.text import printable
 
@@ -30,46 +31,89 @@ GIVEN = {"fp2.engines.given:GivenEngine": "the model", "fp2.data.frame:Frame": "
 """Targets in a config that stand for an object of the caller's."""
 
 
-def how_to_repeat(folder: Path, results: Mapping[str, Any], code: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Return how the run in `folder` is repeated (JSON values); what its files do not say is None.
+class Command(TypedDict):
+    """The line that starts a run, the words in it that stand for files, and what was given in Python, not in it."""
+
+    command: str | None
+    places: list[str]
+    objects: list[str]
+
+
+class HowToRepeat(Command):
+    """How a run is repeated; what its files do not say is None.
+
+    Attributes
+    ----------
+    source, earlier
+        The run whose answers it scored again, and the lines that made that.
+    seeds
+        Of `analysis` and `data`.
+    decoding
+        How texts were generated; None where none were, or that is not known.
+    probabilities
+        Whether answers are probabilities only.
+    settings
+        The text of `config.yaml`.
+    passport
+        `payload_sha256`, `keys` (ids of the signing keys), `partial`.
+    """
+
+    source: str | None
+    earlier: list[str]
+    code: Mapping[str, object]
+    seeds: dict[str, object]
+    decoding: dict[str, Any] | None
+    probabilities: bool
+    settings: str
+    passport: Mapping[str, object] | None
+
+
+class ShownProbe(TypedDict):
+    """A probe with a text for each question or template, and the choices, as far as results state them."""
+
+    label: str
+    texts: list[str]
+    choices: list[list[str]]
+
+
+class QuestionSet(TypedDict):
+    """What was asked in the same words; `runs` are labels, none if all runs asked the same."""
+
+    runs: list[str]
+    probes: list[ShownProbe]
+
+
+def how_to_repeat(folder: Path, results: RunResults, code: Mapping[str, object] | None = None) -> HowToRepeat:
+    """Return how the run in `folder` is repeated.
 
     Parameters
     ----------
     code : mapping, optional
         `version, git_commit, dirty` of the code that writes the run now (`fp2.report.passport.generator`); without it,
         what the passport in `folder` states.
-
-    Returns
-    -------
-    dict
-        `command`: the line that starts the run; `source`, `earlier`: the run whose answers it scored again, and the
-        lines that made that; `places`: words in the
-        line that stand for files of the machine; `objects`: what was given in Python and is in no line; `code`; `seeds`
-        (`analysis, data`); `decoding`: how texts were generated, None where none were or that is not known;
-        `probabilities`: whether answers are probabilities only; `settings`: the text of `config.yaml`; `passport`:
-        `payload_sha256`, `keys` (ids of the signing keys), `partial`.
     """
     settings = _text(folder / artifacts.CONFIG)
     config, passport = _mapping(_parsed(settings)), _passport(folder / artifacts.PASSPORT)
-    stated = passport.pop("generator", None)
+    stated = _mapping(passport.pop("generator", None))
     overrides = _parsed(_text(folder / artifacts.OVERRIDES))
     before = _mapping(results.get("rescored_from"))
     source = before.get("run_id")
+    words = [_shown(word) for word in overrides or []] if isinstance(overrides, list | None) else None
+    decoding, probabilities = _generation(config, results)
     return {
-        **_command(
-            [_shown(word) for word in overrides or []] if isinstance(overrides, list | None) else None, source, config
-        ),
+        **_command(words, source, config),
         "source": source,
         "earlier": list(before.get("commands") or ()),
         "code": dict(code or stated or {"version": results["fp2_version"], "git_commit": None, "dirty": None}),
         "seeds": {"analysis": config.get("seed"), "data": _mapping(config.get("data")).get("seed")},
-        **_generation(config, results),
+        "decoding": decoding,
+        "probabilities": probabilities,
         "settings": _USER.sub("", settings),
         "passport": passport or None,
     }
 
 
-def _command(overrides: Sequence[str] | None, source: str | None, config: Mapping[str, Any]) -> dict[str, Any]:
+def _command(overrides: Sequence[str] | None, source: str | None, config: Mapping[str, object]) -> Command:
     """Return the line, the words in it that stand for files, and what it lacks."""
     if overrides is None or not config:
         return {"command": None, "places": [], "objects": []}
@@ -81,8 +125,8 @@ def _command(overrides: Sequence[str] | None, source: str | None, config: Mappin
     return {"command": command, "places": list(dict.fromkeys(_PLACE.findall(" ".join(overrides)))), "objects": objects}
 
 
-def _generation(config: Mapping[str, Any], results: Mapping[str, Any]) -> dict[str, Any]:
-    """Return how answers were generated: the decoding of texts, or that answers are probabilities."""
+def _generation(config: Mapping[str, object], results: RunResults) -> tuple[dict[str, Any] | None, bool]:
+    """Return how answers were generated: the decoding of texts, and whether answers are probabilities."""
     battery = _mapping(config.get("probe"))
     asked_model = bool(results["answers"]["planned"]) and not were_supplied(results)
     kinds = {
@@ -92,10 +136,10 @@ def _generation(config: Mapping[str, Any], results: Mapping[str, Any]) -> dict[s
     }
     in_words = bool(kinds & set(_IN_WORDS)) or not (kinds or battery.get("templates"))
     decoding = {**asdict(Decoding()), **_mapping(battery.get("decoding"))}
-    return {"decoding": decoding if asked_model and in_words else None, "probabilities": asked_model and not in_words}
+    return decoding if asked_model and in_words else None, asked_model and not in_words
 
 
-def _passport(path: Path) -> dict[str, Any]:
+def _passport(path: Path) -> dict[str, object]:
     """Return what a passport states of itself, unverified; nothing where there is none."""
     try:
         envelope = json.loads(path.read_bytes())
@@ -127,7 +171,7 @@ def _parsed(text: str) -> Any:
         return {}
 
 
-def _mapping(value: Any) -> dict[str, Any]:
+def _mapping(value: object) -> dict[str, Any]:
     return dict(value) if isinstance(value, Mapping) else {}
 
 
@@ -136,7 +180,7 @@ def _shown(word: object) -> str:
     return _USER.sub("", printable(word, None))
 
 
-def decoding_words(found: Mapping[str, Any]) -> str:
+def decoding_words(found: HowToRepeat) -> str:
     """Return how answers were generated, in words; empty where that is not known, or nothing was asked."""
     if found["probabilities"]:
         return "read as probabilities of the options; no text is generated"
@@ -152,20 +196,17 @@ def decoding_words(found: Mapping[str, Any]) -> str:
     return plain(f"{how}, at most {decoding['max_new_tokens']} new tokens, {many} for each question and image{seed}")
 
 
-def code_words(code: Mapping[str, Any]) -> str:
+def code_words(code: Mapping[str, object]) -> str:
     """Return version and commit of the code."""
     commit = f"commit {code['git_commit']}" if code.get("git_commit") else "commit not recorded"
     return plain(f"fp2 {code['version']}, {commit}{', with uncommitted changes' if code.get('dirty') else ''}")
 
 
-def question_sets(runs: Sequence[tuple[str, Sequence[Mapping[str, Any]]]]) -> list[dict[str, Any]]:
-    """Return the different sets of questions of labelled runs: `runs` (labels; none if all asked the same), `probes`.
-
-    A probe has `label, texts` (one for each question or template) and `choices`, as far as results state them.
-    """
-    sets: list[dict[str, Any]] = []
+def question_sets(runs: Sequence[tuple[str, Sequence[Probe]]]) -> list[QuestionSet]:
+    """Return the different sets of questions of labelled runs."""
+    sets: list[QuestionSet] = []
     for label, probes in runs:
-        questions = [
+        questions: list[ShownProbe] = [
             {
                 "label": plain(probe.get("label") or probe["id"]),
                 "texts": str(probe.get("text") or "").split(" | "),
@@ -175,7 +216,8 @@ def question_sets(runs: Sequence[tuple[str, Sequence[Mapping[str, Any]]]]) -> li
         ]
         same = next((entry for entry in sets if entry["probes"] == questions), None)
         if same is None and questions:
-            sets.append(same := {"runs": [], "probes": questions})
+            same = {"runs": [], "probes": questions}
+            sets.append(same)
         if same is not None:
             same["runs"].append(label)
     if len(sets) == 1 and len(sets[0]["runs"]) == len(runs):

@@ -5,8 +5,7 @@ Each function returns values (`fp2.report.values`); a section without values is 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
 
 from fp2.report.leaderboard import boards, rank
 from fp2.report.reading import (
@@ -22,7 +21,7 @@ from fp2.report.reading import (
     variant_line,
     were_supplied,
 )
-from fp2.report.reproduce import code_words, decoding_words, question_sets
+from fp2.report.reproduce import HowToRepeat, code_words, decoding_words, question_sets
 from fp2.report.values import (
     Axis,
     Cell,
@@ -42,7 +41,7 @@ from fp2.report.values import (
     Value,
     Weight,
 )
-from fp2.results import BalanceRow, RunResults
+from fp2.results import BalanceRow, FrequentAnswer, Probe, RunResults, Summary
 from fp2.tables import UNENDED, WITHOUT_ATTEMPT
 
 MIN_EXAMPLE_COUNT = 2  # an answer that occurs once is about one image, and may describe the person in it
@@ -180,7 +179,7 @@ def diversity(results: RunResults) -> Iterator[Value]:
     yield Table("diversity", columns, rows)
 
 
-def frequent_answers(results: RunResults, examples: Sequence[Mapping[str, Any]]) -> Iterator[Value]:
+def frequent_answers(results: RunResults, examples: Sequence[FrequentAnswer]) -> Iterator[Value]:
     """Yield the most frequent answers of each probe, shortened; none that occurs fewer than `MIN_EXAMPLE_COUNT` times.
 
     `examples` are distinct answers over all subjects (`probe, text, count`).
@@ -203,7 +202,7 @@ def frequent_answers(results: RunResults, examples: Sequence[Mapping[str, Any]])
         yield Part([f"{labels[probe['id']]}: ", Name(probe.get("text") or "")], values, folded=True)
 
 
-def leaderboard(results: RunResults, summaries: Iterable[Mapping[str, Any]]) -> Iterator[Value]:
+def leaderboard(results: RunResults, summaries: Iterable[Summary]) -> Iterator[Value]:
     """Yield the runs of the store by the cuts of this one; `summaries` as `fp2.report.leaderboard.summarise` does."""
     tables = [table for table in boards(rank(summaries), plain(results["run_id"])) if table.cut in results["cuts"]]
     yield from tables
@@ -215,7 +214,7 @@ def leaderboard(results: RunResults, summaries: Iterable[Mapping[str, Any]]) -> 
         )
 
 
-def question_values(runs: Sequence[tuple[str, Sequence[Mapping[str, Any]]]], asked: bool) -> Iterator[Value]:
+def question_values(runs: Sequence[tuple[str, Sequence[Probe]]], asked: bool) -> Iterator[Value]:
     """Yield the questions of labelled runs, verbatim; those that all runs share without labels."""
     for question_set in question_sets(runs):
         rows = []
@@ -255,7 +254,7 @@ def identity(results: RunResults, key_id: str | None) -> Part:
     return Part("Identity: model, data and hashes", [Table("identity", FACTS, rows)], folded=True)
 
 
-def repeat_rows(one: Mapping[str, Any]) -> list[Row]:
+def repeat_rows(one: HowToRepeat) -> list[Row]:
     """Return how a run is repeated (`fp2.report.reproduce.how_to_repeat`): command, code, seeds, decoding, passport."""
     remarks = []
     if one["places"]:
@@ -278,7 +277,7 @@ def repeat_rows(one: Mapping[str, Any]) -> list[Row]:
     return rows
 
 
-def reproduce(results: RunResults, how: Mapping[str, Any] | None, key_id: str | None) -> Iterator[Value]:
+def reproduce(results: RunResults, how: HowToRepeat | None, key_id: str | None) -> Iterator[Value]:
     """Yield how the run is repeated, scored again, verified and compared."""
     run, verify = plain(results["run_id"])[:12], "fp2 verify passport.json --key PUBLIC_KEY.pem"
     rows = repeat_rows(how) if how else []

@@ -14,7 +14,7 @@ from fp2.errors import Fp2Error
 from fp2.plugins import load_path
 from fp2.report.reading import FEWEST_SPOKES, MIN_CELL, extreme_groups, number, plain, verdict_words
 from fp2.report.several import side_by_side
-from fp2.report.values import Estimate, Finding, Table, Value, as_cell, charts, findings, suppressed
+from fp2.report.values import Estimate, Finding, Scalar, Table, Value, as_cell, charts, findings, suppressed
 from fp2.results import Block, ComparedRow, RunResults
 from fp2.verdicts import Verdict
 
@@ -172,6 +172,6 @@ def tables_of(results: Sequence[RunResults], sections: Sequence[Section], min_ce
     return tables
 
 
-def plain_cell(value: Any) -> Any:
+def plain_cell(value: Scalar) -> float | str | tuple[float | None, ...] | None:
     """Return the value of a cell as JSON."""
     return (value.value, value.low, value.high) if isinstance(value, Estimate) else value

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 from operator import itemgetter
-from typing import Any
 
 from fp2.artifacts import SampledAnswer
 from fp2.report.disparities import detectable_words, significant_of
@@ -32,7 +31,22 @@ from fp2.report.reading import (
     untested_words,
 )
 from fp2.report.section import Section, present
-from fp2.report.values import Cell, Chart, Column, Kind, Name, Part, Row, Sentence, Strong, Table, Value, Weight, flat
+from fp2.report.values import (
+    Cell,
+    Chart,
+    Column,
+    Kind,
+    Name,
+    Part,
+    Row,
+    Scalar,
+    Sentence,
+    Strong,
+    Table,
+    Value,
+    Weight,
+    flat,
+)
 from fp2.results import ComparedRow, RunResults
 from fp2.text import plural
 
@@ -152,7 +166,7 @@ def _in_words(row: ComparedRow, results: RunResults) -> Sentence:
     )
     asked_model = bool(results["answers"]["planned"])
     end = f"{'lower' if higher else 'higher'} in {scorer_label(row['scorer'])} than "
-    segments: list[Any] = [
+    segments: list[str] = [
         "Answers about the group " if asked_model else "The group ", Strong(plain(row["worst_group"])),
         f" ({cut_label(row['cut'])}) {'score' if asked_model else 'scores'} {end}",
         "answers about " if asked_model else "", Strong(plain(row["best_group"])), " on ",
@@ -218,7 +232,7 @@ def _counts(results: RunResults) -> Table:
     columns = (Column("Significant of tested"), *(Column(sentence(scorer_label(name)), Kind.TEXT) for name in scorers))
     rows = []
     for cut in results["cuts"]:
-        cells: list[Any] = [f"by {cut_label(cut)}"]
+        cells: list[Cell | Scalar] = [f"by {cut_label(cut)}"]
         for scorer in scorers:
             tested = [row for row in rows_of(results, cut, scorer).values() if row["status"] == "ok"]
             significant = [row for row in tested if row["significant"]]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -33,6 +33,7 @@ from fp2.report.passport import (
     PREDICATE_TYPE,
     REGISTRATION_TYPE,
     STATEMENT_TYPE,
+    Statement,
     bundle_digest,
     is_plain_name,
 )
@@ -53,7 +54,7 @@ class Verification:
     failures: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     unchecked: list[str] = field(default_factory=list)
-    statement: dict[str, Any] | None = None
+    statement: Statement | None = None
     signers: list[str] = field(default_factory=list)
     payload_digest: str = ""
 
@@ -124,7 +125,7 @@ def signed_statement(path: Path, keys: Sequence[SSlibKey], threshold: int = 1) -
     return outcome
 
 
-def _certificate_notes(statement: Mapping[str, Any]) -> list[str]:
+def _certificate_notes(statement: Statement) -> list[str]:
     """Return what a certificate or registration states, in lines."""
     kind, stated = statement["predicateType"], statement["predicate"]
     if kind == REGISTRATION_TYPE:
@@ -149,7 +150,7 @@ def _certificate_notes(statement: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def read_unverified(path: Path) -> dict[str, Any]:
+def read_unverified(path: Path) -> Statement:
     """Return the statement of a passport without verifying who signed it.
 
     Raises
@@ -240,10 +241,10 @@ def _why_not(envelope: Envelope, missing: Sequence[str]) -> str:
     return f"the file names other keys ({', '.join(other_keys[:_SHOWN])})" if other_keys else "the file names no key"
 
 
-def _read_statement(payload: bytes, outcome: Verification) -> dict[str, Any] | None:
+def _read_statement(payload: bytes, outcome: Verification) -> Statement | None:
     """Parse the payload and check that it is the statement of a passport."""
     try:
-        statement = _strict_json(payload)
+        statement: Statement = _strict_json(payload)
         kinds = (statement["_type"], statement["predicateType"])
         shaped = isinstance(statement["predicate"], dict) and all(
             isinstance(subject["name"], str) and isinstance(subject["digest"], dict) for subject in statement["subject"]
@@ -261,10 +262,10 @@ def _read_statement(payload: bytes, outcome: Verification) -> dict[str, Any] | N
     if kinds[1] == PARTIAL_TYPE and statement["predicate"].get("complete") is not False:
         outcome.failures.append("payload: the type says PARTIAL, and the run is complete")
         return None
-    return dict(statement)
+    return statement
 
 
-def _check_files(statement: Mapping[str, Any], folder: Path, allow_missing: bool, outcome: Verification) -> None:
+def _check_files(statement: Statement, folder: Path, allow_missing: bool, outcome: Verification) -> None:
     """Compare the SHA-256 of every file with the statement."""
     for subject in statement["subject"]:
         if "uri" in subject:
@@ -288,7 +289,7 @@ def _check_files(statement: Mapping[str, Any], folder: Path, allow_missing: bool
                 outcome.failures.append(f"{name}: was changed (sha256 is {sha256[:12]}…, stated {str(stated)[:12]}…)")
 
 
-def _note_unsigned(statement: Mapping[str, Any], path: Path, outcome: Verification) -> None:
+def _note_unsigned(statement: Statement, path: Path, outcome: Verification) -> None:
     """Name the files beside the passport that it says nothing about: nobody has signed what they show.
 
     Looked at are its folder and those of the files that it states.
@@ -339,7 +340,7 @@ def _strict_json(data: bytes) -> Any:
     return value
 
 
-def _check_inputs(statement: Mapping[str, Any], folder: Path, outcome: Verification) -> None:
+def _check_inputs(statement: Statement, folder: Path, outcome: Verification) -> None:
     """Compare the digests of the run's inputs with the results beside the passport."""
     stated = {s["name"]: s["digest"] for s in statement["subject"] if "uri" in s}
     names_of: dict[str, str] = {}
@@ -361,7 +362,7 @@ def _check_inputs(statement: Mapping[str, Any], folder: Path, outcome: Verificat
             outcome.failures.append(f"{name}: differs from results.json")
 
 
-def _describe(statement: Mapping[str, Any], path: Path, keys: Sequence[SSlibKey], outcome: Verification) -> None:
+def _describe(statement: Statement, path: Path, keys: Sequence[SSlibKey], outcome: Verification) -> None:
     """Add notes: a partial run, uncommitted code, earlier and later passports."""
     predicate = statement["predicate"]
     if predicate.get("complete") is not True:

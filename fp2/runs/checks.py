@@ -20,7 +20,6 @@ from functools import cached_property
 from itertools import islice
 from operator import itemgetter
 from pathlib import Path
-from typing import Any
 
 from fp2 import artifacts
 from fp2.ask.answers import RowAnswers, RunTables, read_tables
@@ -28,7 +27,7 @@ from fp2.compose import config_hash
 from fp2.config import Config
 from fp2.errors import Fp2Error
 from fp2.progress import Progress
-from fp2.results import differences
+from fp2.results import Results, differences
 from fp2.runs.describe import count_tables
 from fp2.runs.local_paths import missing_places, recall
 from fp2.runs.logged import logged_config
@@ -56,11 +55,10 @@ class _Run:
     here: Config
     public_keys: Sequence[Path]
     raw: Iterable[str] | None
-    logged: bool
     notes: list[str] = field(default_factory=list)
 
     @cached_property
-    def results(self) -> dict[str, Any]:
+    def results(self) -> Results:
         return read_results(self.folder)
 
     @cached_property
@@ -105,9 +103,11 @@ def check_run(
     tick : callable
         Called after each check.
     """
-    run = _Run(folder, here, public_keys, raw, logged)
+    run = _Run(folder, here, public_keys, raw)
     findings = []
     for name, check in CHECKS.items():
+        if check is _mlflow and not logged:
+            continue
         run.notes = []
         try:
             failures = tuple(check(run))
@@ -244,7 +244,7 @@ def _store(run: _Run) -> Iterator[str]:
 def _mlflow(run: _Run) -> Iterator[str]:
     from fp2.tracking.files import ending_of
 
-    if not run.logged or not run.here.tracking.enabled:
+    if not run.here.tracking.enabled:
         return
     with suppress(Fp2Error):  # one whose config cannot be read here may have been logged
         if not run.config.tracking.enabled:

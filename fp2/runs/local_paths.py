@@ -57,7 +57,7 @@ def write_config(folder: Path, config: Config, overrides: Sequence[str], *, own:
     return hidden
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> Any:
     """Return nested settings with text in place of paths."""
     if isinstance(value, Mapping):
         return {key: _plain(item) for key, item in value.items()}
@@ -145,7 +145,7 @@ def with_places(config: dict[str, Any], places: Mapping[str, str]) -> dict[str, 
     return config
 
 
-def missing_places(config: Mapping[Any, Any], prefix: str = "") -> list[str]:
+def missing_places(config: Mapping[Any, object], prefix: str = "") -> list[str]:
     """Return the dotted keys that still have `local:NAME`."""
     matches: list[str] = []
     for key, value in config.items():
@@ -159,7 +159,7 @@ def missing_places(config: Mapping[Any, Any], prefix: str = "") -> list[str]:
     return matches
 
 
-def remember(state: Path, run_id: str, places: Mapping[str, Any]) -> None:
+def remember(state: Path, run_id: str, places: Mapping[str, object]) -> None:
     """Store a run's paths in the state folder, which is never published; of ids of images, none that is withdrawn."""
     if isinstance(ids := places.get("data.ids"), list) and (images := read_withdrawn(state).images):
         keys = salted([normal_id(name) for name in ids], local_salt(state), "image")

@@ -83,7 +83,7 @@ def is_own(folder: Path, here: Config, name: str = artifacts.CONFIG) -> bool:
         return False
 
 
-def named_outside(folder: Path, here: Config, plain: Any, used: Collection[str] = ()) -> dict[Key, Any]:
+def named_outside(folder: Path, here: Config, plain: object, used: Collection[str] = ()) -> dict[Key, object]:
     """Return what a foreign config names outside the project, by key; nothing of an own one.
 
     Code, addresses and paths count wherever they are, permissions in the sections `used`.
@@ -159,7 +159,7 @@ def _is_override(word: str) -> bool:
         return False
 
 
-def _is_outside(key: Key, value: Any, root: Path, allowed: Collection[str]) -> bool:
+def _is_outside(key: Key, value: object, root: Path, allowed: Collection[str]) -> bool:
     if key[0] in HERE:
         return False
     if key[-1] in PERMISSIONS and key[0] in allowed and value and not str(value).startswith(MARK):
@@ -197,7 +197,7 @@ def _is_path_outside(text: str, root: Path) -> bool:
     return not target.is_relative_to(root.expanduser().resolve())
 
 
-def leaves(value: Any, key: Key = ()) -> Iterator[tuple[Key, Any]]:
+def leaves(value: object, key: Key = ()) -> Iterator[tuple[Key, object]]:
     """Yield (key, value) of everything that is not a mapping."""
     if isinstance(value, Mapping) and value:
         for name, inner in value.items():
@@ -206,7 +206,7 @@ def leaves(value: Any, key: Key = ()) -> Iterator[tuple[Key, Any]]:
         yield key, value
 
 
-def _leaves_of(word: str) -> list[tuple[Key, Any]]:
+def _leaves_of(word: str) -> list[tuple[Key, object]]:
     """Return the settings of an override, as `fp2 rerun` reads it and as Hydra does; none of one that deletes."""
     import yaml
     from omegaconf import OmegaConf
@@ -215,7 +215,7 @@ def _leaves_of(word: str) -> list[tuple[Key, Any]]:
     key, assigned, value = word.lstrip("+").partition("=")
     if not assigned or word.startswith("~"):
         return []
-    readings: list[Any] = []
+    readings: list[object] = []
     with suppress(OmegaConfBaseException, ValueError, yaml.YAMLError):
         readings += OmegaConf.to_container(OmegaConf.from_dotlist([f"value={value}"])).values()  # type: ignore[union-attr]
     with suppress(Fp2Error):
@@ -223,7 +223,7 @@ def _leaves_of(word: str) -> list[tuple[Key, Any]]:
     return [leaf for read in readings for leaf in leaves(read, tuple(key.split(".")))]
 
 
-def _texts(value: Any) -> Iterator[str]:
+def _texts(value: object) -> Iterator[str]:
     """Yield every text in a setting, which may be a list."""
     if isinstance(value, str):
         yield value
@@ -232,7 +232,7 @@ def _texts(value: Any) -> Iterator[str]:
             yield from _texts(list(inner.values()) if isinstance(inner, Mapping) else inner)
 
 
-def _typed(value: Any) -> str:
+def _typed(value: object) -> str:
     """Return a setting as it is typed on the command line."""
     if isinstance(value, list):
         return f"[{','.join(map(_typed, value))}]"

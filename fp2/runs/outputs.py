@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from fp2.cuts import Cut
     from fp2.protocols.base import Protocol
     from fp2.report.section import Section
-    from fp2.results import Block, Method, Results, Row
+    from fp2.results import Block, Method, Results, Summary
     from fp2.tracking.client import Tracker
 
 
@@ -343,7 +343,7 @@ def write_rows(config: Config, folder: Path, tables: RunTables, results: Results
     return sample
 
 
-def _leaderboard(config: Config, results: Results) -> list[Row]:
+def _leaderboard(config: Config, results: Results) -> list[Summary]:
     """Return the summaries of this run and of the finished ones in the MLflow store."""
     from fp2.report.leaderboard import summarise
 

@@ -17,6 +17,7 @@ from fp2.config import Config
 from fp2.errors import Fp2Error
 from fp2.notes import read_notes
 from fp2.report.reading import model_name, primary_scorer, scorer_identity, variant_name
+from fp2.results import RunResults
 from fp2.runs.local_paths import MARK, overrides_without_places
 from fp2.runs.origin import read_plain
 from fp2.store.withdrawn import writing
@@ -269,14 +270,14 @@ def read_results(folder: Path) -> dict[str, Any]:
     return results
 
 
-def lost_people(results: Mapping[str, Any]) -> bool:
+def lost_people(results: RunResults) -> bool:
     """Return whether people of a run were withdrawn, before it was written or since."""
     return bool(results.get("purged")) or any(
         note.code in ("withdrawn", "withdrawn_meanwhile") for note in read_notes(results)
     )
 
 
-def read_cuts(folder: Path, people: pd.DataFrame, results: Mapping[str, Any], word: str) -> dict[str, Cut]:
+def read_cuts(folder: Path, people: pd.DataFrame, results: RunResults, word: str) -> dict[str, Cut]:
     """Return the cuts of a run's results by name."""
     from fp2.cuts import resolve_cuts
     from fp2.tables import attribute_columns

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 from fp2.artifacts import UI_TABLES
 from fp2.config import SWEEP_ID, Config
 from fp2.errors import Fp2Error, nearest
+from fp2.results import Summary
 from fp2.stats.rows import METRIC, PRIMARY_METRIC, columns_read_by
 from fp2.text import printable
 from fp2.tracking.database import init_lock, is_half_made, prepare_database, server_lock
@@ -526,9 +527,7 @@ def resume(config: Config, run_id: str) -> Tracker | None:
 _RESULT_TAGS = ("config_hash", "response_set", "dataset_digest")
 
 
-def summaries(
-    config: Config, sweep_id: str | None = None, without: Mapping[str, str] | None = None
-) -> list[dict[str, Any]]:
+def summaries(config: Config, sweep_id: str | None = None, without: Mapping[str, str] | None = None) -> list[Summary]:
     """Return the leaderboard summaries (one per cut) of the finished runs, newest first.
 
     Only those of `sweep_id`, if given. Of runs with the same config, answers and data only the newest is returned;

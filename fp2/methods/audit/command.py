@@ -19,6 +19,7 @@ from fp2.extension import (
     Fp2Error,
     Output,
     Progress,
+    Statement,
     artifacts,
     check_key,
     generator,
@@ -96,7 +97,8 @@ def audit(request: Request, overrides: Sequence[str], *, as_json: bool = False) 
     if request.certificate is not None:
         check_key(Path(here.paths.keys))
     statement, digest = _verified(request, here)
-    stated, root = statement["predicate"], statement["predicate"].get("answers_root")
+    stated = statement["predicate"]
+    root: Any = stated.get("answers_root")
     folder = request.run or (None if request.answers or request.challenge else _folder_beside(request.passport))
     if folder is None and not request.sample:
         raise Fp2Error("there is nothing to audit", where="fp2 audit", fix="Add --run FOLDER, or --sample 299")
@@ -125,7 +127,7 @@ def audit(request: Request, overrides: Sequence[str], *, as_json: bool = False) 
     return EXIT_DIFFERENT if differences else 0
 
 
-def _verified(request: Request, here: Config) -> tuple[dict[str, Any], str]:
+def _verified(request: Request, here: Config) -> tuple[Statement, str]:
     """Return the statement of a passport and the digest of its payload, once its signature and files are verified."""
     own = public_path_of(Path(here.paths.keys) / KEY_NAME)
     keys = list(request.keys) or ([own] if own.is_file() else [])

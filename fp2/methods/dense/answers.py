@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
-    from fp2.extension import Cut, ResponseStore
+    from fp2.extension import Cut, FrequentAnswer, ResponseStore
     from fp2.methods.dense.storage import DenseStorage
     from fp2.methods.dense.traits import Trait
 
@@ -179,7 +179,7 @@ class DenseAnswers:
         """Return nothing: the answers are numbers."""
         return []
 
-    def examples(self, per_probe: int) -> list[dict[str, object]]:
+    def examples(self, per_probe: int) -> list[FrequentAnswer]:
         """Return nothing: the answers are numbers."""
         return []
 

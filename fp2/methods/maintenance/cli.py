@@ -7,7 +7,16 @@ from typing import Annotated
 
 import typer
 
-from fp2.extension import EVALUATE, MAINTAIN, RUN_HELP, CommandEntry, Json, run_names, words_and_settings
+from fp2.extension import (
+    EVALUATE,
+    MAINTAIN,
+    READ_AND_COMPARE,
+    RUN_HELP,
+    CommandEntry,
+    Json,
+    run_names,
+    words_and_settings,
+)
 
 
 def pin(
@@ -118,10 +127,29 @@ def store_check(
     raise typer.Exit(check_store(path, json))
 
 
+def ui(
+    ctx: typer.Context,
+    run: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[RUN]...",
+            help=f"{RUN_HELP} Or the id of a sweep (default: the newest one).",
+            autocompletion=run_names,
+        ),
+    ] = None,
+    port: Annotated[int | None, typer.Option(help="The port (default: the first free one from 5000 on).")] = None,
+) -> None:
+    """Open the MLflow UI on this machine only, and print the link that compares runs; Ctrl-C ends it."""
+    from fp2.methods.maintenance.ui import serve
+
+    raise typer.Exit(serve(*words_and_settings(run, ctx.args), port))
+
+
 PIN = CommandEntry(pin, EVALUATE, ("fp2 pin qwen2_5_vl_3b", "fp2 pin experiment=page"))
 LIST_CHOICES = CommandEntry(
     list_choices, EVALUATE, ("fp2 list models", "fp2 list scorers hydra.searchpath=[file:///my/conf]"), name="list"
 )
+UI = CommandEntry(ui, READ_AND_COMPARE, ("fp2 ui", "fp2 ui RUN OTHER_RUN", "fp2 ui --port 5001"))
 WATCH = CommandEntry(watch, EVALUATE, ("fp2 watch", "fp2 watch RUN --json"))
 NEW = CommandEntry(new, MAINTAIN, ("fp2 new scorer politeness",), settings=False)
 DOCTOR = CommandEntry(doctor, MAINTAIN, ("fp2 doctor",))
