@@ -16,7 +16,7 @@ from typing import Annotated, Any
 
 from annotated_types import Ge, Gt, Le, Lt
 
-from fp2.errors import Fp2Error, nearest
+from fp2.errors import Fp2Error, check_names
 from fp2.plugins import CONF, as_user_error, checker, installed, read_installed
 from fp2.tables import BOX, CONTROLS, ORIGINAL, TAKES_REGION, VARIANT_PARAMETERS
 
@@ -383,9 +383,7 @@ def register_schema() -> None:
 
 def check_variant(variant: VariantConfig) -> None:
     """Raise unless a kind of image variant has exactly the parameters that it takes, in range."""
-    if variant.kind not in VARIANT_PARAMETERS:
-        fix = nearest(variant.kind, VARIANT_PARAMETERS)
-        raise Fp2Error(f"unknown value {variant.kind!r}", where="variant.kind", fix=fix)
+    check_names([variant.kind], VARIANT_PARAMETERS, "unknown value", "variant.kind")
     takes = VARIANT_PARAMETERS[variant.kind]
     for name, minimum in (("size", 1), ("seed", 0), ("radius", None), ("margin", 0)):
         value = getattr(variant, name)

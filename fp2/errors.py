@@ -7,7 +7,7 @@ import os
 import re
 import signal
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -60,6 +60,13 @@ def nearest(name: str, known: Iterable[str]) -> str:
     close = difflib.get_close_matches(name, choices, n=1, cutoff=0.5)
     hint = f"Did you mean {close[0]!r}? " if close else ""
     return f"{hint}Choose from: {', '.join(choices)}"
+
+
+def check_names(names: Iterable[object], known: Collection[str], what: str, where: str = "") -> None:
+    """Raise `what` with the first of the names that is not known, and the nearest known one as the fix."""
+    for name in names:
+        if name not in known:
+            raise Fp2Error(f"{what} {name!r}", where=where, fix=nearest(str(name), known))
 
 
 def without_path(error: BaseException, path: Path) -> str:

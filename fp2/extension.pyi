@@ -6,7 +6,12 @@
 # ruff: isort: skip_file
 
 # Errors and text: what a user did wrong, in one line; text that comes from outside.
-from fp2.errors import Fp2Error as Fp2Error, nearest as nearest, without_path as without_path
+from fp2.errors import (
+    Fp2Error as Fp2Error,
+    check_names as check_names,
+    nearest as nearest,
+    without_path as without_path,
+)
 from fp2.text import (
     RUN_ID as RUN_ID,
     normal_id as normal_id,

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fp2.cuts import check_may_leave
-from fp2.errors import Fp2Error, nearest
+from fp2.errors import check_names
 from fp2.tables import ATTRIBUTE_PREFIX, attribute_columns
 
 if TYPE_CHECKING:
@@ -91,11 +91,7 @@ def check_covariates(names: Sequence[str], people: pd.DataFrame) -> None:
         Naming the first that is not.
     """
     attributes = [*attribute_columns(people), *IMAGE_FACTS]
-    for name in names:
-        if name not in attributes:
-            raise Fp2Error(
-                f"no attribute or image fact {name!r}", where="analysis.adjust", fix=nearest(name, attributes)
-            )
+    check_names(names, attributes, "no attribute or image fact", "analysis.adjust")
     check_may_leave(names, "analysis.adjust")
 
 

@@ -23,13 +23,13 @@ from fp2.extension import (
     WithdrawnImages,
     ask,
     check_cost,
+    check_names,
     digest,
     expected_cost,
     failed,
     finish_purges,
     load_config,
     load_inputs,
-    nearest,
     open_images,
     open_storage,
     plan_answers,
@@ -83,8 +83,7 @@ def _planned(config: Config, progress: Progress) -> Iterator[Planned]:
 def _vendor(name: str | None, config: Config) -> Vendor:
     if name is None:
         name = config.model.name if config.model.name in VENDORS else "openai"
-    if name not in VENDORS:
-        raise Fp2Error(f"unknown form {name!r}", where="--form", fix=nearest(name, VENDORS))
+    check_names([name], VENDORS, "unknown form", "--form")
     return VENDORS[name]
 
 

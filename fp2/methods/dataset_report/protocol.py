@@ -29,6 +29,7 @@ from fp2.extension import (
     Statements,
     VariantConfig,
     check_may_leave,
+    check_names,
     given_files,
     memberships,
     nearest,
@@ -176,10 +177,7 @@ class Diversity(Collects[DiversityOptions]):
     def _attributes(self, people: pd.DataFrame, cuts: Sequence[Cut]) -> tuple[str, ...]:
         """Return the attributes of the intersections: those of the options, else the usual ones, else the cuts'."""
         known = known_attributes(people)
-        for name in self.options.attributes or ():
-            if name not in known:
-                fix = nearest(name, known)
-                raise Fp2Error(f"no subject has a value of {name!r}", where="task.options.attributes", fix=fix)
+        check_names(self.options.attributes or (), known, "no subject has a value of", "task.options.attributes")
         if self.options.attributes is not None:
             return self.options.attributes
         usual = tuple(name for name in USUAL if name in known)

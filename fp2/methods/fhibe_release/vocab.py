@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from fp2.extension import Fp2Error, nearest
+from fp2.extension import Fp2Error, check_names
 
 FREE_TEXT = "Free-text"
 _INDEXED = re.compile(r"^\s*(\d+)\.\s+(.*?)\s*$", re.DOTALL)
@@ -229,10 +229,8 @@ def label(value: str) -> str:
 
 def vocabulary(column: str) -> Vocabulary:
     """Return the vocabulary of `column`."""
-    try:
-        return VOCABULARIES[column]
-    except KeyError:
-        raise Fp2Error(f"FHIBE has no vocabulary for column {column!r}", fix=nearest(column, VOCABULARIES)) from None
+    check_names([column], VOCABULARIES, "FHIBE has no vocabulary for column")
+    return VOCABULARIES[column]
 
 
 def code(column: str, name: str) -> str:
@@ -240,8 +238,7 @@ def code(column: str, name: str) -> str:
     terms = vocabulary(column)
     if column.endswith("_skin_color") and name in SKIN_TONES:
         name = terms.values[5 - SKIN_TONES.index(name)]
-    if name not in terms.index_of:
-        raise Fp2Error(f"column {column!r} has no label {name!r}", fix=nearest(name, terms.labels))
+    check_names([name], terms.labels, f"column {column!r} has no label")
     return f"{terms.index_of[name]}. {name}"
 
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from fp2.extension import Fp2Error, in_number, nearest, normal_id
+from fp2.extension import Fp2Error, check_names, in_number, normal_id
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -76,8 +76,7 @@ def chosen_model(files: Sequence[InferenceFile | BiasAnalysis], model: str | Non
     if model in (None, ALL) and len(models) > 1:
         fix = f"Name one of {', '.join(models)}; on the command line, {MODEL}={ALL} makes a run of each"
         raise Fp2Error(f"the files are of {len(models)} models", where=MODEL, fix=fix)
-    if model not in (None, *models):
-        raise Fp2Error(f"there are no files of the model {model!r}", where=MODEL, fix=nearest(str(model), models))
+    check_names([] if model is None else [model], models, "there are no files of the model", MODEL)
     return model or models[0]
 
 

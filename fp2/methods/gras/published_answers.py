@@ -16,8 +16,8 @@ from fp2.extension import (
     Collects,
     Fp2Error,
     Inputs,
+    check_names,
     digest,
-    nearest,
     no_scores,
     read_options,
     score_tables,
@@ -152,9 +152,7 @@ class PublishedAnswers(GrasAnalysis, Collects[GrasOptions]):
     def _files(config: Config) -> tuple[Sequence[InferenceFile | BiasAnalysis], TraitList]:
         """Return the inference files, or else the published tests, and the list of traits."""
         given = {name: path for name, path in config.task.files.items() if path}
-        for name in given:
-            if name not in (ANSWERS, TRAITS):
-                raise Fp2Error(f"unknown file {name!r}", where="task.files", fix=nearest(name, [ANSWERS, TRAITS]))
+        check_names(given, (ANSWERS, TRAITS), "unknown file", "task.files")
         if ANSWERS not in given:
             fix = "Add task.files.answers=FOLDER"
             raise Fp2Error("there are no answers", where=f"task={config.task.name}", fix=fix)

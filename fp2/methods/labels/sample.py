@@ -34,6 +34,7 @@ from fp2.extension import (
     Fp2Error,
     RowAnswers,
     artifacts,
+    check_names,
     logged_config,
     logged_protocol,
     nearest,
@@ -238,20 +239,18 @@ def _draw(
 
     from fp2.extension import CONTROLS, REFUSAL, groups_of
 
-    by = wanted.by or cuts[0].name
-    cut = next((one for one in cuts if one.name == by), None)
-    if cut is None:
-        raise Fp2Error(f"the run has no cut {by!r}", where="--by", fix=nearest(by, [one.name for one in cuts]))
+    by, by_name = wanted.by or cuts[0].name, {cut.name: cut for cut in cuts}
+    check_names([by], by_name, "the run has no cut", "--by")
     rows = scores[(scores["scorer"] == name) & ~scores["variant"].isin(CONTROLS)]
     rows = rows if name == REFUSAL else rows[~rows["refused"].astype(bool)]
     rows = rows.drop_duplicates(["image_id", "subject_id", "question_id"])
     known = list(dict.fromkeys(rows["probe"]))
-    for probe in wanted.probes or ():
-        if probe not in known:
-            raise Fp2Error(f"no scored answer is of the probe {probe!r}", where="--probe", fix=nearest(probe, known))
+    check_names(wanted.probes or (), known, "no scored answer is of the probe", "--probe")
     rows = rows[rows["probe"].isin(wanted.probes or known)]
     read = scale.read(rows["value"].to_numpy(dtype="float64"))
-    group = rows[["image_id", "subject_id"]].join(groups_of(people, cut), on=["image_id", "subject_id"])["group"]
+    group = rows[["image_id", "subject_id"]].join(groups_of(people, by_name[by]), on=["image_id", "subject_id"])[
+        "group"
+    ]
     rows = rows.assign(read=read, group=group.fillna("").to_numpy())[~np.isnan(read)]
     if rows.empty:
         raise Fp2Error("no answer has a score to be labelled", where=name)

@@ -23,6 +23,7 @@ from fp2.extension import (
     first_of,
     number,
     plain,
+    plural,
     probability,
     probe_labels,
     scorer_label,
@@ -56,7 +57,7 @@ def sentences(block: Block, labels: Mapping[str, str]) -> Iterator[str]:
     """Yield the findings in sentences, without names of groups."""
     for labelled in block["labellers"]:
         n = len(labelled["n_labels"])
-        scorer, who = plain(labelled["scorer"]), f"{n} labeller{'s' if n > 1 else ''}"
+        scorer, who = plain(labelled["scorer"]), plural(n, "labeller")
         agreement = ""
         for pair in labelled["agreement"]:
             interval = f" ({number(pair['ci_low'], 2)} to {number(pair['ci_high'], 2)})"

@@ -19,7 +19,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fp2.extension import Fp2Error, local_salt, nearest, normal_id, salted, unquoted
+from fp2.extension import Fp2Error, check_names, local_salt, normal_id, salted, unquoted
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -103,8 +103,7 @@ def _read(path: str, scorers: Mapping[str, Scorer], primary: str) -> tuple[pd.Da
         },
         index=given.index,
     )
-    for name in sorted(set(rows["scorer"]) - set(scorers)):
-        raise Fp2Error(f"the run has no scorer {name!r}", where=path, fix=nearest(str(name), list(scorers)))
+    check_names(sorted(set(rows["scorer"])), scorers, "the run has no scorer", path)
     lines = zip(rows["scorer"].tolist(), rows["label"].tolist(), rows["probability"].tolist(), strict=True)
     for index, (name, label, probability) in enumerate(lines, start=2):
         scale = scorers[name].label_scale

@@ -17,6 +17,7 @@ from fp2.extension import (
     GroupComparison,
     Requirements,
     Verdict,
+    entries_of,
     outcome_columns,
     shares,
     units,
@@ -128,10 +129,10 @@ def _tests(
 
     from fp2.methods.matched.panel import matched_panel
 
-    values = wide.reindex(list(zip(table["image_id"], table["subject_id"], strict=True))).to_numpy(dtype="float64")
+    entries = entries_of(wide, table)
     tests = matched_panel(
-        values,
-        table["group"].to_numpy(dtype=object),
+        entries.values,
+        entries.groups,
         table["unit"].to_numpy(dtype=object),
         higher_is_better=[scorers[scorer].higher_is_better for _, scorer in columns],
         n_permutations=c.n_permutations,
@@ -139,7 +140,7 @@ def _tests(
         alpha=c.alpha,
         min_sets=c.min_subjects,
     )
-    known = [column[np.isfinite(column)] for column in values.T]
+    known = [column[np.isfinite(column)] for column in entries.values.T]
     return [(test, not len(y) or float(np.ptp(y)) <= SAME) for test, y in zip(tests, known, strict=True)]
 
 

@@ -39,6 +39,7 @@ from fp2.extension import (
     load_config,
     number,
     plain,
+    plural,
     print_json,
     scorer_label,
     terminal,
@@ -279,7 +280,7 @@ def _values(block: Mapping[str, Any]) -> Iterator[Value]:
     power = f"{block['power']:.0%}".replace("%", " %")
     columns = [
         Column("outcome", Kind.NAME), Column("groups", Kind.COUNT), Column("SD", Kind.NUMBER),
-        Column("ICC", Kind.NUMBER, 2), *(Column(_images(k)) for k in block["images"]),
+        Column("ICC", Kind.NUMBER, 2), *(Column(plural(k, "image")) for k in block["images"]),
     ]  # fmt: skip
     rows = []
     for row in block["rows"]:
@@ -294,10 +295,6 @@ def _values(block: Mapping[str, Any]) -> Iterator[Value]:
     yield Sentence(READING.format(level=level))
     if block["pilot"] is not None:
         yield Sentence(PILOT_READING)
-
-
-def _images(n: int) -> str:
-    return f"{n} image{'s' if n > 1 else ''}"
 
 
 def _needed(need: Mapping[str, Any], cautious: bool) -> str:
@@ -335,7 +332,7 @@ def _write_figure(block: Mapping[str, Any], designs: Sequence[_PlannedOutcome], 
         }  # fmt: skip
         needed = "over a million" if need["subjects"] is None else f"{need['subjects']:,}"
         points = [Point(power, x=n) for n, power in powers.items()]
-        series.append(Series(points, f"{_images(need['images'])} each: {needed} subjects"))
+        series.append(Series(points, f"{plural(need['images'], 'image')} each: {needed} subjects"))
     title = f"Power to find a gap of {block['gap']:g}"
     chart = Chart(
         ChartKind.LINES, "power", title, series, Axis("power", 0.0, 1.0), Axis("subjects in each group"),

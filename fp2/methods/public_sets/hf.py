@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from filelock import FileLock
 
-from fp2.extension import ITEM_ROW, Dataset, Fp2Error, digest, frame_people, nearest
+from fp2.extension import ITEM_ROW, Dataset, Fp2Error, check_names, digest, frame_people
 
 _MAGIC = ((b"\x89PNG", ".png"), (b"\xff\xd8\xff", ".jpg"), (b"RIFF", ".webp"), (b"GIF8", ".gif"), (b"BM", ".bmp"))
 _BATCH = 256
@@ -56,8 +56,7 @@ def load_hf(
     """
     shards = find_shards(root)
     splits = list(dict.fromkeys(shard.split for shard in shards))
-    if split is not None and split not in splits:
-        raise Fp2Error(f"the data set has no split {split!r}", where=str(root), fix=nearest(split, splits))
+    check_names([] if split is None else [split], splits, "the data set has no split", str(root))
     shards = [shard for shard in shards if split in (None, shard.split)]
     column = columns.get("image", "")
     folder = cache / digest([[str(s.path.absolute()), *_stamp(s.path)] for s in shards] + [column])[:24]

@@ -19,8 +19,8 @@ from fp2.extension import (
     ImageTask,
     ModelProfile,
     Question,
+    check_names,
     in_number,
-    nearest,
 )
 from fp2.methods.recorded.options import OF_CHOICES, WHERE, RecordedOptions
 
@@ -249,10 +249,7 @@ def _yes_or_no(numbers: Mapping[str, float | None]) -> str:
 
 def _over_choices(question: Question, name: str, of_choices: Mapping[str, float]) -> list[float] | None:
     """Return probabilities of the question's choices that sum to 1; None where none has any."""
-    for choice in question.choices:
-        if choice not in of_choices:
-            where = f"question '{question.question_id}'"
-            raise Fp2Error(f"{name} has no {choice!r}", where=where, fix=nearest(choice, of_choices))
+    check_names(question.choices, of_choices, f"{name} has no", f"question '{question.question_id}'")
     values = [of_choices[choice] for choice in question.choices]
     if name == "logits":
         highest = max(values)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from fp2.extension import YES_NO_NUMBERS, EngineOptions, Fp2Error, digest, file_digest, nearest, plural
+from fp2.extension import YES_NO_NUMBERS, EngineOptions, Fp2Error, check_names, digest, file_digest, plural
 
 KEYS = ("image", "question", "trait", "template", "variant")
 """What an answer is about."""
@@ -51,9 +51,7 @@ class RecordedOptions(EngineOptions):
 
     def __post_init__(self) -> None:
         """Raise Fp2Error for a name that is not ours, and a pattern that cannot be read."""
-        for name in self.columns:
-            if name not in NAMES:
-                raise Fp2Error(f"answers have no {name!r}", where="engine.columns", fix=nearest(name, NAMES))
+        check_names(self.columns, NAMES, "answers have no", "engine.columns")
         if self.id_pattern is not None:
             id_regex(self.id_pattern)
         if not isinstance(self.answers, str | None) and not (

@@ -395,7 +395,7 @@ def _leaderboard(block: Block) -> Iterator[Value]:
                 _run_cell(run, index),
                 rank_cell(*(has.get(key) for key in ("rank", "rank_low", "rank_high", "severity"))),
                 rank_interval(has.get("rank_low"), has.get("rank_high")),
-                 has.get("ties"), has.get("composite"),
+                has.get("ties"), has.get("composite"),
                 severity,
                 *(_disparity_cell(rows_of_run[index].get(probe)) for probe in panel["probes"]),
                 f"{count['n_significant']} of {count['n_compared']}", run["refused"], has.get("difference"),

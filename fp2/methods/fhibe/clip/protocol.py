@@ -11,8 +11,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from fp2.extension import (
     ATTRIBUTE_PREFIX,
     ORIGINAL,
@@ -222,30 +220,31 @@ def _table(
     if entries.empty:
         return {**head, "rows": [], "reason": "no subject has a value and an answer"}, []
     names = [name for name in outcomes.columns if name not in KEYS]
-    rows = []
-    for group, part in entries.groupby("group", sort=True):
-        n = int(part["subject_id"].nunique())
-        shares = [_share(part, name, setting.comparison) for name in names if n >= setting.comparison.min_subjects]
-        known = [share for share in shares if share is not None]
-        rows.append({"group": str(group), "n_subjects": n, "n_images": len(part), "labels": known})
+    shares = [_shares(entries, name, setting.comparison) for name in names]
+    rows = [
+        {
+            "group": str(group), "n_subjects": int(part["subject_id"].nunique()), "n_images": len(part),
+            "labels": [share[str(group)] for share in shares if group in share],
+        }
+        for group, part in entries.groupby("group", sort=True)
+    ]  # fmt: skip
     compared = zip(names, _compare(entries, names, setting), strict=True)
     return {**head, "rows": rows, "reason": None}, [({**head, "label": name}, row) for name, row in compared]
 
 
-def _share(entries: pd.DataFrame, name: str, comparison: ComparisonSettings) -> dict[str, Any] | None:
-    """Return one label's share of a group; None if too few subjects have a known outcome."""
-    values = entries[name].to_numpy(dtype=float)
-    groups = np.full(len(entries), "g", dtype=object)
+def _shares(entries: pd.DataFrame, name: str, comparison: ComparisonSettings) -> dict[str, dict[str, Any]]:
+    """Return one label's share of each group in which enough subjects have a known outcome."""
     proportions = proportions_by_group(
-        values, groups, entries["subject_id"].to_numpy(dtype=object), alpha=comparison.alpha,
+        entries[name], entries["group"], entries["subject_id"], alpha=comparison.alpha,
         min_subjects=comparison.min_subjects,
-    ).groups  # fmt: skip
-    if not proportions:
-        return None
-    proportion = proportions[0]
+    )  # fmt: skip
+    of_images = entries.groupby("group")[name].mean()
     return {
-        "label": name, "share_images": float(np.nanmean(values)), "rate": proportion.rate, "ci_low": proportion.ci_low,
-        "ci_high": proportion.ci_high, "n_images": proportion.n_images, "n_subjects": proportion.n_subjects,
+        found.group: {
+            "label": name, "share_images": float(of_images[found.group]), "rate": found.rate, "ci_low": found.ci_low,
+            "ci_high": found.ci_high, "n_images": found.n_images, "n_subjects": found.n_subjects,
+        }
+        for found in proportions.groups
     }  # fmt: skip
 
 
@@ -279,8 +278,7 @@ def _accuracy(labels: pd.DataFrame, setting: _Setting) -> list[dict[str, Any]]:
             continue
         of_question = labels[labels["question_id"] == question].merge(right_labels.dropna(), on=KEYS)
         for (variant, right), entries in of_question.groupby(["variant", "right"], sort=False):
-            hit = entries.assign(hit=(entries["label"] == right).astype(float))
-            share = _share(hit, "hit", setting.comparison)
-            if share is not None:
+            hit = entries.assign(hit=(entries["label"] == right).astype(float), group=right)
+            for share in _shares(hit, "hit", setting.comparison).values():
                 out.append({"question": question, "variant": str(variant), **share, "label": str(right)})
     return out

@@ -13,7 +13,6 @@ from fp2.extension import (
     Chart,
     ChartKind,
     Column,
-    Estimate,
     Kind,
     Point,
     Results,
@@ -34,6 +33,7 @@ from fp2.extension import (
     sentence,
 )
 from fp2.methods.fhibe.clip.protocol import WRONG
+from fp2.methods.fhibe.scores.benchmark_values import estimate
 
 HOW_TO_READ = (
     "Each image gets the label of the text prompt that it is most similar to, in every image variant. A share is the "
@@ -148,7 +148,7 @@ def _share(entry: Mapping[str, Any] | None) -> Cell:
     if entry is None:
         return Cell(None)
     title = f"share of the group's images: {entry['share_images']:.3f}"
-    return Cell(Estimate(entry["rate"], entry["ci_low"], entry["ci_high"]), title=title)
+    return Cell(estimate(entry, "rate"), title=title)
 
 
 def _point(row: Mapping[str, Any]) -> Point:

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fp2.extension import Fp2Error, nearest, normal_id, read_json, read_table
+from fp2.extension import Fp2Error, check_names, normal_id, read_json, read_table
 from fp2.methods.fhibe.narrow.detection import coco_points, oks, overlaps
 from fp2.methods.fhibe.narrow.predictions import PARQUET, Prediction, encode_mask, parse, read_entries
 from fp2.methods.fhibe.narrow.tasks import narrow_task
@@ -116,9 +116,7 @@ def read_labels(path: Path, people: Sequence[Person], own: Mapping[str, Mapping[
     """
     table = read_table(path)
     columns = [str(name) for name in table.columns]
-    for name in ("image_id", "annotator"):
-        if name not in columns:
-            raise Fp2Error(f"the table has no column {name!r}", where=str(path), fix=nearest(name, columns))
+    check_names(("image_id", "annotator"), columns, "the table has no column", str(path))
     attributes = [name for name in columns if name not in ("image_id", "subject_id", "annotator")]
     if not attributes:
         raise Fp2Error("the table has no column of an attribute", where=str(path))

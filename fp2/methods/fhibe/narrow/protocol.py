@@ -28,8 +28,8 @@ from fp2.extension import (
     ScoreComparison,
     Statements,
     attribute_columns,
+    check_names,
     describe_metric,
-    nearest,
     plural,
     score_settings,
     score_tables,
@@ -225,10 +225,7 @@ class FhibeNarrow(Collects[NarrowOptions]):
         build_models(inputs.config, files, self.options)
         check_conditions(inputs.people, self.options.within)
         attributes = [*attribute_columns(inputs.people), ALL]
-        for name in self.options.attributes:
-            if name not in attributes:
-                where = "task.options.attributes"
-                raise Fp2Error(f"the data set has no attribute {name!r}", where=where, fix=nearest(name, attributes))
+        check_names(self.options.attributes, attributes, "the data set has no attribute", "task.options.attributes")
         return ()
 
     def collect(self, inputs: Inputs) -> Collected:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from fp2.extension import Flag, Fp2Error, Names, OmitDefault, Range, check_may_leave, nearest, task_tables
+from fp2.extension import Flag, Fp2Error, Names, OmitDefault, Range, check_may_leave, check_names, task_tables
 from fp2.methods.fhibe.narrow.truth import Person
 from fp2.methods.fhibe.scores.conditions import names_in
 from fp2.methods.fhibe_release.vocab import SEGMENT_CLASSES
@@ -113,8 +113,7 @@ BODY_PARTS: tuple[str, ...] = (
 
 def narrow_task(name: str, where: str = "task.options.tasks") -> NarrowTask:
     """Return the task of that name."""
-    if name not in TASKS:
-        raise Fp2Error(f"unknown narrow task {name!r}", where=where, fix=nearest(name, TASKS))
+    check_names([name], TASKS, "unknown narrow task", where)
     return TASKS[name]
 
 
@@ -193,10 +192,7 @@ class NarrowOptions:
     def __post_init__(self) -> None:
         for name in self.tasks or ():
             narrow_task(name)
-        for name in self.keypoints:
-            if name not in COCO_KEYPOINTS:
-                fix = nearest(name, COCO_KEYPOINTS)
-                raise Fp2Error(f"unknown keypoint {name!r}", where="task.options.keypoints", fix=fix)
+        check_names(self.keypoints, COCO_KEYPOINTS, "unknown keypoint", "task.options.keypoints")
         if self.published_poses != "matched" and self.metric != "published":
             fix = "Add task.options.metric=published"
             raise Fp2Error("only published metrics take poses as listed", where="task.options.published_poses", fix=fix)

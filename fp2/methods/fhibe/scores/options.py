@@ -16,7 +16,7 @@ from fp2.extension import (
     Range,
     ScoreComparison,
     check_may_leave,
-    nearest,
+    check_names,
     read_options,
 )
 from fp2.methods.fhibe.scores.conditions import names_in
@@ -96,9 +96,7 @@ def _metrics(value: Any) -> tuple[Metric, ...]:
 def _columns(value: Any) -> dict[str, str]:
     if value and not isinstance(value, Mapping):
         raise ValueError("Input should be a table, such as {image: COLUMN}")
-    for name in value or {}:
-        if name not in COLUMNS:
-            raise Fp2Error(f"unknown column {name!r}", where=f"{WHERE}.columns", fix=nearest(str(name), COLUMNS))
+    check_names(value or {}, COLUMNS, "unknown column", f"{WHERE}.columns")
     return {str(name): str(column) for name, column in (value or {}).items()}
 
 

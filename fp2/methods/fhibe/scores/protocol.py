@@ -23,10 +23,10 @@ from fp2.extension import (
     ScoreComparison,
     Statements,
     attribute_columns,
+    check_names,
     describe_metric,
     given_files,
     memberships,
-    nearest,
     score_settings,
     score_tables,
 )
@@ -83,14 +83,9 @@ class FhibeScores(Collects[ScoresOptions]):
             fix = "Add task.files.scores=FILE (one row per subject and image), or try experiment=fhibe_scores_demo"
             raise Fp2Error("there are no scores", where="task=fhibe_scores", fix=fix)
         attributes = attribute_columns(inputs.people)
-        for where, names, choices in (
-            ("attributes", self.options.attributes, [*attributes, ALL]),
-            ("features", self.options.features, [*attributes, *NUMBERS]),
-        ):
-            for name in names or ():
-                if name not in choices:
-                    closest = nearest(name, choices)
-                    raise Fp2Error(f"the data set has no {name!r}", where=f"{WHERE}.{where}", fix=closest)
+        what = "the data set has no"
+        check_names(self.options.attributes or (), [*attributes, ALL], what, f"{WHERE}.attributes")
+        check_names(self.options.features or (), [*attributes, *NUMBERS], what, f"{WHERE}.features")
         check_conditions(inputs.people, self.options.within)
         return ()
 

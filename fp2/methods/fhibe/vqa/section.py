@@ -12,7 +12,6 @@ from fp2.extension import (
     Chart,
     ChartKind,
     Column,
-    Estimate,
     Kind,
     Part,
     Point,
@@ -28,6 +27,7 @@ from fp2.extension import (
     plain,
     sentence,
 )
+from fp2.methods.fhibe.scores.benchmark_values import estimate
 
 OUTCOMES = {
     "gendered": "gendered pronoun",
@@ -57,7 +57,7 @@ class VqaSection(Section):
         """Yield the rates of all subjects and by group, the over-represented occupations, and the prompts."""
         outcomes = {name: label for name, label in OUTCOMES.items() if name in block["outcomes"]}
         overall = [
-            Row([label, _rate(rate)])
+            Row([label, estimate(rate, "rate")])
             for name, label in outcomes.items()
             if (rate := block["outcomes"][name]["overall"]) is not None
         ]
@@ -83,10 +83,6 @@ class VqaSection(Section):
         yield Part("Prompts; most frequent reasons and keywords", [shares, *frequent], folded=True)
         chosen_by = block["options"].get("choose_by", "on_topic").replace("non_empty", "not empty").replace("_", " ")
         yield Sentence(HOW_TO_READ.format(chosen_by=chosen_by), Weight.DETAIL)
-
-
-def _rate(row: Mapping[str, Any]) -> Estimate:
-    return Estimate(row["rate"], row["ci_low"], row["ci_high"])
 
 
 _Rates = dict[str, dict[str, Mapping[str, Any]]]
@@ -135,7 +131,7 @@ def _rate_table(rates: _Rates, cut: str, outcomes: Mapping[str, str]) -> Table:
 
 
 def _cell(row: Mapping[str, Any] | None) -> Cell:
-    return Cell(None) if row is None else Cell(_rate(row), subjects=row["n_subjects"])
+    return Cell(None) if row is None else Cell(estimate(row, "rate"), subjects=row["n_subjects"])
 
 
 def _occupations(block: Block, results: Results) -> Iterator[Value]:

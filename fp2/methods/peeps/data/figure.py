@@ -19,7 +19,7 @@ from typing import Final
 
 import numpy as np
 
-from fp2.extension import Fp2Error, nearest
+from fp2.extension import Fp2Error, check_names
 
 TONES: Final = ("I", "II", "III", "IV", "V", "VI")
 AGES: Final = ("18-29", "30-39", "40-49", "50-59", "60+")
@@ -125,10 +125,8 @@ class Cues(DrawnPerson):
             value = getattr(self, name)
             if not 0 <= value < limit:
                 raise Fp2Error(f"cue '{name}' is {value}", fix=f"Choose from 0 to {limit - 1}")
-        if self.head not in POOL_OF:
-            raise Fp2Error(f"no head named {self.head!r}", fix=nearest(self.head, HEADS))
-        if self.beard and self.beard not in BEARDS:
-            raise Fp2Error(f"no facial hair named {self.beard!r}", fix=nearest(self.beard, BEARDS))
+        check_names([self.head], HEADS, "no head named")
+        check_names([self.beard] if self.beard else [], BEARDS, "no facial hair named")
 
     @property
     def person(self) -> DrawnPerson:

@@ -45,7 +45,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar
 from annotated_types import Ge, Le, Len
 from pydantic import AllowInfNan, BeforeValidator, Strict
 
-from fp2.extension import FORBID_EXTRA, Fp2Error, digest, nearest, read_options
+from fp2.extension import FORBID_EXTRA, Fp2Error, check_names, digest, read_options
 
 if TYPE_CHECKING:
     from fp2.methods.dense.traits import TraitList
@@ -230,7 +230,7 @@ def load_truth(spec: str | Path | Mapping[str, Any] | None = None) -> PlantedTru
     where = f"{spec}: truth" if is_file else "model.truth"
     default = _read_yaml(Path(__file__).with_name("default.yaml"))
     own = _read_yaml(Path(str(spec))) if is_file else dict(spec or {})  # type: ignore[arg-type]
-    _check_names(own, default, "key", where)
+    check_names(own, default, "unknown key", where)
     merged = {**default, **own}
     for key in ("noise", "yes_no"):
         merged[key] = {**default[key], **_mapping(own.get(key), f"{where}.{key}")}
@@ -238,7 +238,9 @@ def load_truth(spec: str | Path | Mapping[str, Any] | None = None) -> PlantedTru
     merged["yes_no"]["noise"] = {**default["yes_no"]["noise"], **noise}
     probes = _read_each(ProbeTruth, merged["probes"], f"{where}.probes")
     for name in ("effects", "refusals"):
-        _check_names(_mapping(merged[name], f"{where}.{name}"), (*probes, EVERY_PROBE), "probe", f"{where}.{name}")
+        check_names(
+            _mapping(merged[name], f"{where}.{name}"), (*probes, EVERY_PROBE), "unknown probe", f"{where}.{name}"
+        )
     errors = _read(ErrorRate, merged["errors"], f"{where}.errors")
     start = _read(_Start, {"seed": merged["seed"], "base": merged["base"]}, where)
     yes_no = _read_yes_no(merged["yes_no"], f"{where}.yes_no")
@@ -308,12 +310,6 @@ def _mapping(value: Any, where: str) -> dict[str, Any]:
     if not isinstance(value, Mapping):
         raise Fp2Error(f"{value!r} is not a mapping", where=where)
     return {str(key): inner for key, inner in value.items()}
-
-
-def _check_names(names: Mapping[str, Any], known: Sequence[str] | Mapping[str, Any], what: str, where: str) -> None:
-    for name in names:
-        if name not in known:
-            raise Fp2Error(f"unknown {what} {name!r}", where=where, fix=nearest(str(name), known))
 
 
 def _read_yaml(path: Path) -> dict[str, Any]:
