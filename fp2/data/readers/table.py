@@ -419,10 +419,10 @@ def read_rows(
         raise Fp2Error(f"the table cannot be read: {error}", where=str(path)) from None
 
 
-def needing(columns: Collection[str], path: Path, lacks: str = "the table lacks") -> Callable[[list[str]], None]:
+def needing(columns: Collection[str], path: Path, lacks: str = "the table lacks") -> Callable[[Collection[str]], None]:
     """Return a `check_header` that raises Fp2Error, which begins with `lacks`, if one of `columns` is lacking."""
 
-    def check(header: list[str]) -> None:
+    def check(header: Collection[str]) -> None:
         if missing := [name for name in columns if name not in header]:
             raise Fp2Error(
                 in_number(len(missing), f"{lacks} the [column|columns] {', '.join(missing)}"), where=str(path)
