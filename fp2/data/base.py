@@ -319,10 +319,10 @@ def source_name(group: Mapping[str, object]) -> str:
     return str(group.get("target") or group.get("kind") or "")
 
 
-def source_class(group: Mapping[str, object]) -> type[DataSource[Any]]:
+def source_class(group: Mapping[str, object]) -> type[DataSource[DataOptions]]:
     """Return the class that `target` or else `kind` of the config group `data` names."""
     key = "target" if group.get("target") else "kind"
-    source: type[DataSource[Any]] = load(DATA, source_name(group), f"data.{key}")
+    source: type[DataSource[DataOptions]] = load(DATA, source_name(group), f"data.{key}")
     if not isinstance(source, type):
         raise Fp2Error(f"{source_name(group)} is not a data set", where=f"data.{key}", fix="Derive it from DataSource")
     check_members(source, MEMBERS, "a data set", f"data.{key}")
@@ -331,7 +331,7 @@ def source_class(group: Mapping[str, object]) -> type[DataSource[Any]]:
     return source
 
 
-def data_source(group: Mapping[str, object]) -> DataSource[Any]:
+def data_source(group: Mapping[str, object]) -> DataSource[DataOptions]:
     """Return the data set that `group` (the config group `data`) describes, with its options checked."""
     source = source_class(group)
     for name, marker in required(group).items():
@@ -484,7 +484,7 @@ def without_minors(dataset: Dataset) -> Dataset:
     return replace(dataset, people=adults, files=files, notes=(*dataset.notes, note))
 
 
-def configured_source(config: Config) -> DataSource[Any]:
+def configured_source(config: Config) -> DataSource[DataOptions]:
     """Return the data set of `config.data`, whose options are checked."""
     return source_class(asdict(config.data))(config.data)
 

@@ -88,12 +88,8 @@ def _entry(cut: str, attribute: str, other: str, pair: Association) -> BalanceRo
         "confounded": pair.confounded,
         "rows": list(labels[0]),
         "columns": list(labels[1]),
-        "counts": [[_count(cell) for cell in row] for row in counts],
+        "counts": [[(round(cell, 2) if cell == 0 or cell >= SMALL_CELL else None) for cell in row] for row in counts],
     }
-
-
-def _count(cell: float) -> float | None:
-    return round(cell, 2) if cell == 0 or cell >= SMALL_CELL else None
 
 
 ASSOCIATED = NoteKind(

@@ -33,7 +33,7 @@ from fp2.plugins import TERMS, load
 from fp2.scorers.base import Flag, FloatArray, Number, Scored, normalise
 from fp2.scorers.fitted import FittedScorer, load_weights
 from fp2.scorers.labels import STEREOTYPE, LabelScale
-from fp2.scorers.lexicon import Hit, Lexicon, Matcher, expand, matcher
+from fp2.scorers.lexicon import Lexicon, Matcher, expand, matcher
 
 _DROPPED = " droppedterm "
 """Replaces a negated term: not a word of the corpus, and it keeps the words around it from forming a bigram."""
@@ -141,14 +141,10 @@ def canonical(terms: Matcher, text: str) -> tuple[str, int]:
     plain = normalise(text)
     pieces, last, count = [], 0, 0
     for hit in terms.hits(plain):
-        dropped = hit.negated and _drops(terms, hit)
+        dropped = hit.negated and terms.lexicon.lists[hit.list].negation == "drop"
         pieces += [plain[last : hit.start], _DROPPED if dropped else hit.term]
         last, count = hit.end, count + (not dropped)
     return "".join([*pieces, plain[last:]]), count
-
-
-def _drops(terms: Matcher, hit: Hit) -> bool:
-    return terms.lexicon.lists[hit.list].negation == "drop"
 
 
 @cache

@@ -14,7 +14,7 @@ import math
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -247,7 +247,10 @@ class ModelScorer(AsksModel):
         if store is None:
             return {}
         take_answers(store, keys)
-        return {key: self.read(answer.text, _numbers(answer.numbers)) for key, answer in store.get_many(keys).items()}
+        return {
+            key: self.read(answer.text, dict(json.loads(answer.numbers)) if answer.numbers else {})
+            for key, answer in store.get_many(keys).items()
+        }
 
     def _questions_of(self, rows: pd.DataFrame) -> list[str]:
         """Return the question of each row of an answers table, where the scorer reads it."""
@@ -316,7 +319,9 @@ class ModelScorer(AsksModel):
             return
         with contextlib.closing(self.ask(asked_texts)) as batches:
             for batch in batches:
-                rows = [(answer.image_id, self._marked(answer)) for answer in batch]
+                # two stores may differ in the method (`fp2.store.merge`)
+                marked = [replace(a, numbers={**(a.numbers or {}), SCORED_BY: self.method}) for a in batch]
+                rows = [(answer.image_id, answer) for answer in marked]
                 if self.resources.store is not None:
                     with self.resources.writing() as withdrawn:
                         everybody = frozenset({""})  # of a text whose images are not known
@@ -336,13 +341,6 @@ class ModelScorer(AsksModel):
         message = f"{len(failed)} of {n_texts} texts could not be scored, more than the run allows; the first: {reason}"
         fix = "What was scored is kept; fix the cause and run the same command again"
         return Fp2Error(message, where=f"scorer.{self.name}", fix=fix if self.resources.store is not None else "")
-
-    def _marked(self, answer: Answer) -> Answer:
-        """Return an answer that names the method: two stores may differ in it (`fp2.store.merge`)."""
-        return Answer(
-            answer.image_id, answer.question_id, answer.text, answer.error, answer.seconds, answer.tokens,
-            {**(answer.numbers or {}), SCORED_BY: self.method},
-        )  # fmt: skip
 
     def settle(self, low: float, high: float, smallest_effect: float = 0.0) -> None:
         """Set range and smallest effect, where they are not given; called at the end of `__post_init__`."""
@@ -368,7 +366,3 @@ class ModelScorer(AsksModel):
     def runtime(self) -> dict[str, Any]:
         """Return what is recorded beside a value and not hashed."""
         return {}
-
-
-def _numbers(text: str | None) -> dict[str, Any]:
-    return dict(json.loads(text)) if text else {}

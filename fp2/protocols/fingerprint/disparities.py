@@ -303,7 +303,7 @@ def _refusal_bounds(
     )
 
 
-def _bounds_columns(row: Mapping[str, Any], bounds: GapBounds | None) -> dict[str, Any]:
+def _bounds_columns(row: Mapping[str, Any], bounds: GapBounds | None) -> dict[str, float | bool | None]:
     """Return the columns of the bounds of a row, and whether its verdict holds whatever the refused answers were.
 
     A significant difference holds if the interval of the bounds lies above 0 (above the smallest effect for `biased`),

@@ -34,7 +34,7 @@ def rounded(value: float, digits: int = 6) -> float | None:
     return float(f"{value:.{digits}g}") if math.isfinite(value) else None
 
 
-def nested(values: NDArray[Any], digits: int = 6) -> Any:
+def nested(values: NDArray[np.generic], digits: int = 6) -> Any:
     """Return an array as nested lists of `rounded` numbers."""
     if values.ndim == 0:
         return rounded(float(values), digits)

@@ -526,6 +526,7 @@ def test_options_that_begin_alike_are_refused(tiny_family: Callable[[str], Path]
         collect(engine(tiny_family("llava")).answer([dataclasses.replace(tasks[0], questions=(question,))]))
 
 
+@pytest.mark.package(name="prefix_sharing")
 def test_many_text_questions_are_generated_in_batches(
     tiny_family: Callable[[str], Path], tasks: list[ImageTask], monkeypatch: pytest.MonkeyPatch
 ) -> None:
