@@ -321,16 +321,6 @@ def test_identity_is_the_same_in_another_folder_and_follows_the_files(tiny_llava
     assert engine(copy).identity() == before
 
 
-@pytest.mark.parametrize(
-    "spec",
-    [{"dtype": "bfloat16"}, {"quantisation": "int8"}],
-    ids=["dtype", "quantisation"],
-)
-def test_identity_follows_the_options(tiny_llava: Path, spec: dict[str, Any]) -> None:
-    plain = HfEngine(HfSpec(str(tiny_llava)), DECODING).identity()
-    assert HfEngine(HfSpec(str(tiny_llava), **spec), DECODING).identity() != plain
-
-
 def _break(folder: Path, how: str) -> None:
     weights = folder / "model.safetensors"
     config = json.loads((folder / "config.json").read_text())
