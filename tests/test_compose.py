@@ -259,9 +259,9 @@ def test_every_suggested_cut_has_groups_and_scorers_fit_the_battery() -> None:
     ],
 )
 def test_settings_are_made_as_hydra_makes_them(words: list[str]) -> None:
+    expected = outcome_of(hydras_own, hydra_overrides(words))
     for _ in range(2):  # the second time in the composition of the first
-        composed, expected = (outcome_of(function, hydra_overrides(words)) for function in (compose_config, hydras_own))
-        assert composed == expected
+        assert outcome_of(compose_config, hydra_overrides(words)) == expected
 
 
 def hydras_own(words: list[str]) -> Any:

@@ -230,22 +230,6 @@ def test_a_model_that_always_says_the_same_has_no_severity_anywhere(
         assert "No difference between groups was found" not in shown
 
 
-@pytest.mark.parametrize(("broken", "status"), [(0.8, EXIT_BAD_INPUT), (0.2, EXIT_ERROR_BUDGET)])
-def test_images_that_cannot_be_read_are_named_and_if_most_are_nothing_is_asked_or_signed(
-    bench: Bench, broken: float, status: int, capsys: pytest.CaptureFixture[str]
-) -> None:
-    bench = bench.with_people(pd.read_csv(bench.table))
-    files = sorted(set(pd.read_csv(bench.table)["file"]))
-    n = round(broken * len(files))
-    for name in files[:n]:
-        (bench.pictures / name).write_bytes(b"no image")
-    assert bench.launch() == status
-    error = capsys.readouterr().err.replace("\n", "")
-    assert files[0] in error
-    assert (f"{n} of {len(files)} images cannot be read" in error) == (broken > 0.5)
-    assert [folder.name for folder in bench.outputs.rglob("passport.json")] == ["passport.json"] * (broken < 0.5)
-
-
 def full_disk(*args: Any, **kwargs: Any) -> Any:
     raise OSError(errno.ENOSPC, "No space left on device", "results.json")
 

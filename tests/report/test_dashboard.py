@@ -301,16 +301,6 @@ def test_positive_controls_and_partial_runs_are_marked(results: dict[str, Any], 
     assert "say nothing about people" in page_of(other_results, [])[0]
 
 
-def test_image_variants_are_reported(results: dict[str, Any]) -> None:
-    assert "Image variant" not in page_of(results, [])[0]
-    results["variant"] = {"name": "<b>mine", "kind": "blind"}
-    _, page = page_of(results, [])
-    text = " ".join(" ".join(part) for part in page.text.values())
-    assert "Image variant." in text
-    assert "Stimulus: <b>mine. No image was shown" in text
-    assert "This is a negative control" in text
-
-
 def test_uninformative_probes_leave_a_gap_in_the_radar(other_results: dict[str, Any]) -> None:
     html, page = page_of(other_results, [])
     first = next(json.loads(a["data-chart"] or "") for _, a in page.tags if "data-chart" in a)

@@ -81,9 +81,9 @@ def test_any_text_is_zero_or_one_and_never_missing(texts):
 
 
 def test_no_pattern_hangs_on_a_long_answer():
-    """Every repetition is bounded, so 200,000 characters of bait take no more than linear time."""
-    bait = "i cannot " * 8000 + "sorry " * 8000 + "you can't judge someone " * 4000
-    assert flags([bait, "i'm sorry, " * 20000]).shape == (2,)
+    """Every repetition is bounded, so 50,000 characters of bait take no more than linear time."""
+    bait = "i cannot " * 2000 + "sorry " * 2000 + "you can't judge someone " * 1000
+    assert flags([bait, "i'm sorry, " * 5000]).shape == (2,)
 
 
 def test_own_patterns(tmp_path):

@@ -323,25 +323,6 @@ def test_identity_is_the_same_in_another_folder_and_follows_the_files(tiny_llava
     assert engine(copy).identity() == before
 
 
-@pytest.mark.parametrize(
-    "spec",
-    [{"dtype": "bfloat16"}, {"quantisation": "int8"}],
-    ids=["dtype", "quantisation"],
-)
-def test_identity_follows_the_options(tiny_llava: Path, spec: dict[str, Any]) -> None:
-    plain = HfEngine(HfSpec(str(tiny_llava)), DECODING).identity()
-    assert HfEngine(HfSpec(str(tiny_llava), **spec), DECODING).identity() != plain
-
-
-@pytest.mark.parametrize(
-    "spec", [{"dtype": "bfloat16"}, {"quantisation": "int8"}, {"quantisation": "nf4"}], ids=["bf16", "int8", "nf4"]
-)
-def test_smaller_numbers_answer_too(tiny_llava: Path, tasks: list[ImageTask], spec: dict[str, Any]) -> None:
-    answers = collect(HfEngine(HfSpec(str(tiny_llava), **spec), DECODING, HfOptions(threads=1)).answer(tasks[:2]))
-    assert len(answers) == 6
-    assert [answer.error for answer in answers] == [None] * 6
-
-
 def _break(folder: Path, how: str) -> None:
     weights = folder / "model.safetensors"
     config = json.loads((folder / "config.json").read_text())

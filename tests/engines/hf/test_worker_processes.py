@@ -17,6 +17,7 @@ QUESTIONS = (
 )
 
 
+@pytest.mark.thorough
 @pytest.mark.package(name="workers")
 def test_two_processes_answer_as_one(tmp_path: Path, squares: Path) -> None:
     model = {"name": "tiny", "engine": "hf", "id": str(save_tiny_llava(tmp_path / "tiny")), "dtype": "float32"}

@@ -121,6 +121,7 @@ def test_without_an_image_every_subject_gets_the_same_answer(server: ServerSpec,
     assert len({str(answer.numbers) for answer in table(engine(server), blind).values()}) == 1
 
 
+@pytest.mark.thorough
 def test_a_model_that_is_not_served_is_reported(server: ServerSpec, people: list[ImageTask]) -> None:
     asked = OpenAICompatEngine(replace(server, id="another"), DECODING, ServerOptions(attempts=1))
     errors = {answer.error for batch in asked.answer(people[:1]) for answer in batch}

@@ -177,20 +177,6 @@ def test_dry_run_and_a_no_change_nothing(
     assert "nothing derived from them is stored here" in capsys.readouterr().out
 
 
-def test_an_interrupted_purge_is_finished_by_the_same_command(finished: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = finished.outputs / "one"
-    subject = people_of(finished)["person"].iloc[0]
-    own, images = keys(finished, subject)
-    with monkeypatch.context() as patch:
-        patch.setattr("fp2.report.passport.write_passport", lambda *args: (_ for _ in ()).throw(KeyboardInterrupt))
-        assert fp2("purge", "--subject", subject, "--yes", *finished.paths) == 130
-    assert fp2("purge", "--subject", subject, "--yes", *finished.paths) == 0
-    assert results_of(folder)["n_subjects"] == 35
-    key = str(next((finished.root / "state" / "keys").glob("*pub*")))
-    assert fp2("verify", str(folder / "passport.json"), "--key", key) == 0
-    assert not [name for name in (own, *images) if name.encode() in rest_of(finished.root)]
-
-
 def test_a_full_disk_ends_a_purge_in_one_line_and_the_same_command_finishes_it(
     finished: Bench, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
