@@ -182,7 +182,7 @@ def test_runs_are_compared_and_ranked_on_what_both_were_asked(ordered: Bench) ->
     n_asked = one.scores["subject_id"].nunique() if one.scores is not None else 0
     assert n_asked < full.people["subject_id"].nunique()
     (ranking,) = rankings([full, one])
-    assert [(place.run_id, place.rank_low, place.rank_high) for place in ranking.places] == [
+    assert [(place.name, place.rank_low, place.rank_high) for place in ranking.places] == [
         (one.run_id, 1, 1), (full.run_id, 2, 2)
     ]  # fmt: skip
     assert {place.run_id: place.difference for place in ranking.places} == pytest.approx(
