@@ -147,7 +147,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
     """Return the mapping in a YAML file."""
     try:
         content = yaml.load(path.read_text(encoding="utf-8"), _Loader)
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except (OSError, ValueError, yaml.YAMLError) as error:
         raise Fp2Error(f"not readable as YAML: {' '.join(str(error).split())}", where=str(path)) from error
     if not isinstance(content, dict):
         raise Fp2Error("a mapping was expected at the top of the file", where=str(path))

@@ -27,6 +27,7 @@ from fp2.extension import (
     Panel,
     PanelSettings,
     cell_means,
+    count_and_sum,
     permutation_p,
     prepare,
     read_entries,
@@ -164,12 +165,9 @@ def specification_panel(
 def _subject_means(entries: Entries) -> FloatArray:
     """Return the mean of each subject over its images, (S, m); an image in several groups counts once."""
     first: IntArray = np.unique(entries.subject_image, return_index=True)[1]
-    values, subject = entries.values[first], entries.subject[first]
-    known, size = np.isfinite(values), int(entries.subject.max()) + 1
-    total, count = np.zeros((size, values.shape[1])), np.zeros((size, values.shape[1]))
-    np.add.at(total, subject, np.where(known, values, 0.0))
-    np.add.at(count, subject, known.astype(np.float64))
-    return np.where(count > 0, total / np.maximum(count, 1.0), np.nan)
+    count, total = count_and_sum(entries.subject[first], int(entries.subject.max()) + 1, entries.values[first])
+    means: FloatArray = total / np.where(count > 0, count, np.nan)
+    return means
 
 
 def _spread(entries: Entries) -> list[float]:

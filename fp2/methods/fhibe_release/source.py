@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
-from fp2.extension import DataOptions, Dataset, DataSource, Fp2Error, LoadContext, Local, Required
+from fp2.extension import DataOptions, Dataset, DataSource, Fp2Error, LoadContext, Local, Required, artifacts
 from fp2.methods.fhibe_release.release import WHOLE_IMAGES, Form
 
 TERMS = "2025-11-05"  # "last updated" of the terms of use that this version knows
@@ -65,13 +65,10 @@ def acknowledge(state: Path, accept: bool, ask: Callable[[], bool] | None = None
 
 def _read(path: Path) -> dict[str, str] | None:
     """Return the record of these terms, or None; records of earlier terms and damaged records do not count."""
-    try:
-        record = json.loads(path.read_text(encoding="utf-8"))
-        if record["terms"] == TERMS:
-            return {"terms": str(record["terms"]), "acknowledged": str(record["acknowledged"])}
-    except (OSError, ValueError, KeyError, TypeError):
-        pass
-    return None
+    record = artifacts.json_object(path)
+    if record.get("terms") != TERMS or "acknowledged" not in record:
+        return None
+    return {"terms": TERMS, "acknowledged": str(record["acknowledged"])}
 
 
 def _ask() -> bool:

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fp2.extension import FloatArray, IntArray
+from fp2.extension import FloatArray, IntArray, count_and_sum
 from fp2.methods.gras.grouping import ImageSet
 
 IMAGES, SUBJECTS = "images", "subjects"
@@ -149,12 +149,9 @@ class UnitValues:
 
     def by_subject(self, values: NDArray[np.floating]) -> FloatArray:
         """Return the mean of values (n, ...) over each subject's images, all labels together; NaN where it has none."""
-        known = np.isfinite(values)
-        count = np.zeros((self.part.n_subjects, *values.shape[1:]))
-        total = np.zeros_like(count)
-        np.add.at(count, self.part.subject, known)
-        np.add.at(total, self.part.subject, np.where(known, values, 0.0))
-        return np.asarray(total / np.where(count > 0, count, np.nan))
+        flat = values.reshape(len(values), -1)
+        count, total = count_and_sum(self.part.subject, self.part.n_subjects, flat)
+        return (total / np.where(count > 0, count, np.nan)).reshape(self.part.n_subjects, *values.shape[1:])
 
     def resampled(self, weights: FloatArray) -> CentredSums:
         """Return the sums with each subject counted `weights` (b, subjects) times, under the observed labels."""

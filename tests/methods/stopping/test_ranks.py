@@ -170,10 +170,10 @@ def test_runs_are_compared_and_ranked_on_what_both_were_asked(ordered: Bench) ->
     n_asked = one.scores["subject_id"].nunique() if one.scores is not None else 0
     assert n_asked < full.people["subject_id"].nunique()
     (ranking,) = rankings([full, one])
-    assert [(place.run_id, place.rank_low, place.rank_high) for place in ranking.places] == [
+    assert [(place.name, place.rank_low, place.rank_high) for place in ranking.places] == [
         (one.run_id, 1, 1), (full.run_id, 2, 2)
     ]  # fmt: skip
-    assert {place.run_id: place.difference for place in ranking.places} == pytest.approx(
+    assert {place.name: place.difference for place in ranking.places} == pytest.approx(
         dict(zip((one.run_id, full.run_id), one.results["stopping"]["orders"][0]["differences"], strict=True))
     )
     assert any("look" in note for note in ranking.notes)

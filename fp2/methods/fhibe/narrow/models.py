@@ -26,6 +26,7 @@ from fp2.extension import (
     nearest,
     open_rgb,
     read_options,
+    read_yaml,
     without_path,
 )
 from fp2.methods.fhibe.narrow.prediction_cache import PredictionCache
@@ -135,15 +136,7 @@ def identity_spec(name: str) -> ModelSpec | None:
 
 def read_spec(path: Path) -> ModelSpec:
     """Return the model that a YAML file describes."""
-    import yaml
-
-    try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, yaml.YAMLError) as error:
-        raise Fp2Error(f"the model file cannot be read: {type(error).__name__}", where=str(path)) from None
-    if not isinstance(content, dict):
-        raise Fp2Error("the model file has no settings", where=str(path))
-    settings = {str(name): value for name, value in content.items() if value is not None}
+    settings = {str(name): value for name, value in read_yaml(path).items() if value is not None}
     spec = read_options(ModelSpec, settings, str(path))
     model, task = _model_class(spec, str(path)), narrow_task(spec.task, str(path))
     if task.form in (PARSING, GENERATED):

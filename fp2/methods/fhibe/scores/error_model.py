@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fp2.extension import count_and_sum
 from fp2.methods.fhibe.scores.design import FeatureMatrix, make_design
 from fp2.methods.fhibe.scores.importances import (
     Data,
@@ -191,10 +192,8 @@ def _split(data: Data, feature: str, tree: dict[str, Any]) -> tuple[int, float]:
 
 def _subject_means(data: Data, rows: IntArray) -> tuple[FloatArray, FloatArray]:
     """Return each subject's mean score over `rows` (0 without one), and 1 for a subject who has one."""
-    sums, counts = np.zeros(data.n_subjects), np.zeros(data.n_subjects)
-    np.add.at(sums, data.subjects[rows], data.y[rows])
-    np.add.at(counts, data.subjects[rows], 1.0)
-    return np.divide(sums, counts, out=np.zeros_like(sums), where=counts > 0), (counts > 0).astype(np.float64)
+    counts, sums = count_and_sum(data.subjects[rows], data.n_subjects, data.y[rows, None])
+    return (sums / np.maximum(counts, 1.0))[:, 0], (counts[:, 0] > 0).astype(np.float64)
 
 
 def _difference(data: Data, column_index: int) -> float:

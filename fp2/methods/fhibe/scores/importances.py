@@ -21,7 +21,7 @@ from typing import Annotated, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fp2.extension import Fp2Error, Range
+from fp2.extension import Fp2Error, Range, count_and_sum
 from fp2.methods.fhibe.scores.design import FeatureMatrix
 
 FloatArray = NDArray[np.float64]
@@ -219,10 +219,8 @@ def _total(data: Data) -> FloatArray:
 
 def per_subject(values: FloatArray, subjects: IntArray, n_subjects: int) -> FloatArray:
     """Return the mean of `values` (n, k) over the rows of each subject, (n_subjects, k)."""
-    columns = values.reshape(len(values), -1)
-    sums = np.zeros((n_subjects, columns.shape[1]))
-    np.add.at(sums, subjects, columns)
-    return sums / np.bincount(subjects, minlength=n_subjects)[:, None]
+    count, total = count_and_sum(subjects, n_subjects, values.reshape(len(values), -1))
+    return total / count
 
 
 def ratios(above: FloatArray, below: FloatArray, n_resamples: int, seed: int) -> FloatArray:

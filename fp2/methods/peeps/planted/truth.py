@@ -45,7 +45,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar
 from annotated_types import Ge, Le, Len
 from pydantic import AllowInfNan, BeforeValidator, Strict
 
-from fp2.extension import FORBID_EXTRA, Fp2Error, check_names, digest, read_options
+from fp2.extension import FORBID_EXTRA, Fp2Error, check_names, digest, read_options, read_yaml
 
 if TYPE_CHECKING:
     from fp2.methods.dense.traits import TraitList
@@ -228,8 +228,8 @@ def load_truth(spec: str | Path | Mapping[str, Any] | None = None) -> PlantedTru
     """Return the truth of `spec` (a YAML file, a mapping, or None for the neutral one)."""
     is_file = isinstance(spec, (str, Path))
     where = f"{spec}: truth" if is_file else "model.truth"
-    default = _read_yaml(Path(__file__).with_name("default.yaml"))
-    own = _read_yaml(Path(str(spec))) if is_file else dict(spec or {})  # type: ignore[arg-type]
+    default = read_yaml(Path(__file__).with_name("default.yaml"))
+    own = read_yaml(Path(str(spec))) if is_file else dict(spec or {})  # type: ignore[arg-type]
     check_names(own, default, "unknown key", where)
     merged = {**default, **own}
     for key in ("noise", "yes_no"):
@@ -310,14 +310,3 @@ def _mapping(value: Any, where: str) -> dict[str, Any]:
     if not isinstance(value, Mapping):
         raise Fp2Error(f"{value!r} is not a mapping", where=where)
     return {str(key): inner for key, inner in value.items()}
-
-
-def _read_yaml(path: Path) -> dict[str, Any]:
-    import yaml
-
-    try:
-        value = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, yaml.YAMLError) as error:
-        line = " ".join(str(error).split())
-        raise Fp2Error(f"the truth file cannot be read: {line}", where=str(path)) from error
-    return _mapping(value, str(path))

@@ -289,7 +289,7 @@ def test_a_truth_file_is_read_and_a_bad_one_named(tmp_path: Path) -> None:
     path.write_text("seed: [")
     with pytest.raises(Fp2Error, match=r"truth\.yaml"):
         load_truth(path)
-    with pytest.raises(Fp2Error, match="cannot be read"):
+    with pytest.raises(Fp2Error, match="not readable as YAML"):
         load_truth(tmp_path / "absent.yaml")
 
 
