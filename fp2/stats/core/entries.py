@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from fp2.stats.core.numeric import FloatArray, IntArray
 
@@ -109,7 +109,7 @@ def _codes(labels: ArrayLike, noun: str, n: int) -> tuple[IntArray, tuple[str, .
     return code.astype(np.intp), tuple(str(name) for name in names)
 
 
-def count_and_sum(code: IntArray, size: int, values: FloatArray) -> tuple[FloatArray, FloatArray]:
+def count_and_sum(code: IntArray, size: int, values: NDArray[np.floating]) -> tuple[FloatArray, FloatArray]:
     """Return the number of finite values (n, m) of each code (n,) and their sum, both (size, m)."""
     m = values.shape[1]
     count, total = np.zeros((size, m)), np.zeros((size, m))
