@@ -9,7 +9,6 @@ import pytest
 
 from fp2 import extension
 from fp2.errors import Fp2Error
-from fp2.moved import MOVED_NAMES
 
 
 def test_every_name_of_the_stub_can_be_imported() -> None:
@@ -23,14 +22,6 @@ def test_every_name_of_the_stub_can_be_imported() -> None:
 def test_a_name_that_is_none_is_an_import_error() -> None:
     with pytest.raises(ImportError, match="never"):
         from fp2.extension import never  # type: ignore[attr-defined]  # noqa: F401
-
-
-def test_a_name_that_moved_to_a_package_is_given_with_a_warning() -> None:
-    assert not set(MOVED_NAMES) & set(extension.__all__)
-    for name, module in MOVED_NAMES.items():
-        with pytest.warns(DeprecationWarning, match=f"{name} is now in {module}"):
-            value = getattr(extension, name)
-        assert value is not None
 
 
 def test_the_interface_imports_no_other_module() -> None:

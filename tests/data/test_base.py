@@ -77,9 +77,10 @@ def test_the_config_hash_holds_what_it_held(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (
+        pytest.param(
             ["data=gras", "data.root=/d", "data.columns={image: x}"],
             r"data=gras has no option 'columns' \(data\.columns\)\. .*Choose from",
+            marks=pytest.mark.package(name="gras"),
         ),
         (["data=peeps", "data.attribute=job"], r"data=peeps has no option 'attribute' \(data\.attribute\)"),
         (
