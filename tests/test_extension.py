@@ -9,7 +9,6 @@ import pytest
 
 from fp2 import extension
 from fp2.errors import Fp2Error
-from fp2.moved import MOVED_NAMES
 
 
 def test_every_name_of_the_stub_can_be_imported() -> None:
@@ -23,19 +22,6 @@ def test_every_name_of_the_stub_can_be_imported() -> None:
 def test_a_name_that_is_none_is_an_import_error() -> None:
     with pytest.raises(ImportError, match="never"):
         from fp2.extension import never  # type: ignore[attr-defined]  # noqa: F401
-
-
-@pytest.mark.parametrize(
-    ("name", "module"),
-    [
-        pytest.param(name, module, marks=pytest.mark.package(name=module.split(".")[2]))
-        for name, module in MOVED_NAMES.items()
-    ],
-)
-def test_a_name_that_moved_to_a_package_is_given_with_a_warning(name: str, module: str) -> None:
-    assert name not in extension.__all__
-    with pytest.warns(DeprecationWarning, match=f"{name} is now in {module}"):
-        assert getattr(extension, name) is not None
 
 
 def test_the_interface_imports_no_other_module() -> None:

@@ -8,7 +8,8 @@ from importlib import import_module
 
 import pytest
 
-from fp2.moved import MOVED
+from fp2 import extension
+from fp2.moved import MOVED, MOVED_NAMES
 from fp2.plugins import load_path
 
 
@@ -41,3 +42,11 @@ def test_a_name_that_never_was_is_an_import_error() -> None:
         import_module("fp2.protocols.never")
     with pytest.raises(ModuleNotFoundError, match="never"):
         import_module("fp2.protocols.gras.never")
+
+
+def test_a_name_that_moved_to_a_package_is_given_with_a_warning() -> None:
+    assert not set(MOVED_NAMES) & set(extension.__all__)
+    for name, module in MOVED_NAMES.items():
+        with pytest.warns(DeprecationWarning, match=f"{name} is now in {module}"):
+            value = getattr(extension, name)
+        assert value is not None

@@ -12,7 +12,6 @@ import pytest
 
 from fp2.engines.server.report import Report, ServerReports
 from fp2.errors import Fp2Error
-from fp2.methods.dense.store import DenseStore, Piece, QuestionSet
 from fp2.store import origins
 from fp2.store.integrity import count_checked, damaged_rows
 from fp2.store.merge import merge_stores
@@ -23,7 +22,6 @@ pytestmark = [pytest.mark.package(name=name) for name in ("dense", "dual", "fhib
 
 A, B, C = ("aa" * 32, "bb" * 32, "cc" * 32)
 PICTURE = ("table", "", "image", "subject", "/a.png")
-NONE = np.empty((len(YES_NO_NUMBERS), 0), np.float32)
 
 
 @pytest.fixture
@@ -52,16 +50,6 @@ def test_a_changed_failure_is_forgotten_and_counted_anew(store: ResponseStore, c
         (0,),
         (0,),
     ]
-
-
-def test_a_changed_failure_of_a_dense_answer_is_forgotten(store: ResponseStore) -> None:
-    dense, wanted = DenseStore(store.connection, store.path), QuestionSet((B, C))
-    dense.register(wanted)
-    for _ in range(2):
-        dense.put([Piece(A, np.empty(0, np.int64), NONE, ((0, "no"), (1, "never")))], wanted)
-    assert dense.failures([A], wanted) == {(A, 0): ("no", 2), (A, 1): ("never", 2)}
-    store.connection.execute("UPDATE block_failures SET attempts = 9 WHERE question = ?", (bytes.fromhex(B),))
-    assert dense.failures([A], wanted) == {(A, 1): ("never", 2)}
 
 
 @pytest.mark.parametrize(
@@ -140,6 +128,7 @@ DAMAGE = {
 
 @pytest.fixture(scope="module")
 def full(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    from fp2.methods.dense.store import DenseStore, Piece, QuestionSet
     from fp2.methods.dual.cache import EmbeddingCache
     from fp2.methods.fhibe.narrow.prediction_cache import PredictionCache
 

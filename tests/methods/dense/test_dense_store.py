@@ -200,3 +200,13 @@ def test_the_keys_follow_what_changes_an_answer() -> None:
         (*base[:3], {"size": 8}, {}), (*base[:4], {"person": "x"}),
     ]  # fmt: skip
     assert len({context_key(*base), *(context_key(*other) for other in others)}) == 6
+
+
+def test_a_changed_failure_is_forgotten(store: DenseStore) -> None:
+    wanted = registered(store, 0, 1)
+    for _ in range(2):
+        store.put([piece(HERE, [], numbers(0), (0, "no"), (1, "never"))], wanted)
+    assert store.failures([HERE], wanted) == {(HERE, 0): ("no", 2), (HERE, 1): ("never", 2)}
+    question = bytes.fromhex(wanted.questions[0])
+    store.connection.execute("UPDATE block_failures SET attempts = 9 WHERE question = ?", (question,))
+    assert store.failures([HERE], wanted) == {(HERE, 1): ("never", 2)}
