@@ -49,7 +49,7 @@ def load_visogender(root: Path, image_root: Path | None, images_needed: bool = T
     frames = []
     for kind, path in lists.items():
         frame = read_table(path)
-        needing(["IDX", *_VISO][: 4 if kind == "OO" else 5], path)(list(frame))
+        needing(["IDX", *_VISO][: 4 if kind == "OO" else 5], path)([*map(str, frame)])
         frame[ITEM_ROW] = [f"{number} of {path.name}" for number in range(1, len(frame) + 1)]
         frames.append(frame.rename(columns=_VISO).assign(kind=kind))
         for number, gender in enumerate(frames[-1]["gender"], start=1):
@@ -210,7 +210,7 @@ def load_genderbias_vl(root: Path, part: str, image_root: Path | None, images_ne
         fix = "Copy it from construction/vq_generation/similarity of the repository to data.root"
         raise Fp2Error(f"{_GBVL_PAIRS} was not found", where=str(root), fix=fix)
     listed = read_table(lists[0])
-    needing(["job_male", "job_female"], lists[0])(list(listed))
+    needing(["job_male", "job_female"], lists[0])([*map(str, listed)])
     pairs = {(str(row["job_male"]), str(row["job_female"])) for row in listed.to_dict("records")}
     rows = [row for (kind, order), file in _gbvl_files(root, part) for row in _gbvl_rows(file, kind, order, pairs)]
     folder = (image_root or root).absolute()
@@ -360,7 +360,7 @@ def _prompts(folder: Path, name: str, task: str | None = None) -> list[dict[str,
 def _first_of_each(file: Path, per_gender: int, but: Collection[str]) -> Iterator[tuple[int, str, str]]:
     """Yield row, name and gender of the first images of each gender, of the split `test` where there is one."""
     frame = read_table(file)
-    needing(["name", "gender"], file)(list(frame))
+    needing(["name", "gender"], file)([*map(str, frame)])
     seen = {"male": 0, "female": 0}
     for number, row in enumerate(frame.to_dict("records"), start=1):
         if row["gender"] not in seen:

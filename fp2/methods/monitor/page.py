@@ -20,6 +20,7 @@ from fp2.extension import (
     Sentence,
     Series,
     Table,
+    Value,
     Weight,
     plural,
     reading,
@@ -79,7 +80,7 @@ def write(monitor: Monitor, name: str, folder: Path) -> Path:
         Axis("evidence (log10 of the e-value)"), Axis("look"), [Reference(math.log10(1 / monitor.alpha), "changed")],
         filled="",
     )  # fmt: skip
-    header = [*summary(monitor), evidence_chart, Part(reading.HOW_TO_READ, HOW, folded=True)]
+    header: list[Value] = [*summary(monitor), evidence_chart, Part(reading.HOW_TO_READ, HOW, folded=True)]
     sections = [PageSection("rows", "Where answers differ most", values)] if unlike else []
     return write_page(folder / PAGE, render_document(f"Monitor of {name}", header, sections))
 

@@ -278,7 +278,7 @@ def _accuracy(labels: pd.DataFrame, setting: _Setting) -> list[dict[str, Any]]:
             continue
         of_question = labels[labels["question_id"] == question].merge(right_labels.dropna(), on=KEYS)
         for (variant, right), entries in of_question.groupby(["variant", "right"], sort=False):
-            hit = entries.assign(hit=(entries["label"] == right).astype(float), group=right)
+            hit = entries.assign(hit=(entries["label"] == right).astype(float), group=str(right))
             for share in _shares(hit, "hit", setting.comparison).values():
                 out.append({"question": question, "variant": str(variant), **share, "label": str(right)})
     return out
