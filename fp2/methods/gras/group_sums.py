@@ -149,7 +149,7 @@ class UnitValues:
 
     def by_subject(self, values: NDArray[np.floating]) -> FloatArray:
         """Return the mean of values (n, ...) over each subject's images, all labels together; NaN where it has none."""
-        flat = values.reshape(len(values), -1)
+        flat = values.reshape(len(values), -1).astype(np.float64)
         count, total = count_and_sum(self.part.subject, self.part.n_subjects, flat)
         return (total / np.where(count > 0, count, np.nan)).reshape(self.part.n_subjects, *values.shape[1:])
 
