@@ -85,9 +85,13 @@ CONDITIONS = [
 
 def pictures(folder: Path, n: int) -> list[ImageTask]:
     """Return stimuli: images of a few coloured squares."""
-    random, questions = np.random.default_rng(0), [
-        Question(f"q{number}", "p", text, kind) for number, (text, kind) in enumerate(QUESTIONS)  # type: ignore[arg-type]
-    ]  # fmt: skip
+    random, questions = (
+        np.random.default_rng(0),
+        [
+            Question(f"q{number}", "p", text, kind)
+            for number, (text, kind) in enumerate(QUESTIONS)  # type: ignore[arg-type]
+        ],
+    )
     tasks = []
     for number in range(n):
         path = folder / f"{number}.png"
@@ -239,29 +243,39 @@ def measure(
     }
     rows = []
     for dtypes in (("float32",), ("bfloat16",), ("bfloat16", "float32")):
-        group = [pair for (stated, now), pair in pairs.items()
-                 if stated != now and {stated.dtype, now.dtype} == set(dtypes)]  # fmt: skip
+        group = [
+            pair for (stated, now), pair in pairs.items() if stated != now and {stated.dtype, now.dtype} == set(dtypes)
+        ]
         probabilities = np.array([value for pair in group for value in pair.probability])
         evidence = [each for pair in group for each in pair.evidence]
         verdicts = [
-            {place: agrees or pairs[pair.stated, in_stated_dtype(pair.stated, pair.now)].agree[place]
-             for place, agrees in pair.agree.items()} for pair in group
-        ]  # fmt: skip
+            {
+                place: agrees or pairs[pair.stated, in_stated_dtype(pair.stated, pair.now)].agree[place]
+                for place, agrees in pair.agree.items()
+            }
+            for pair in group
+        ]
         accused = 0
         for number in range(args.audits):
             agree = list(verdicts[number % len(group)].values())
             accused += not all(agree[index] for index in draw("00" * 32, str(number), len(agree), args.k))
         tolerance = tolerance_of(*({"dtype": dtype} for dtype in dtypes))
-        rows.append({
-            "model": name, "dtypes": " / ".join(dtypes), "pairs": sum(len(pair.agree) for pair in group),
-            "texts_that_differ": len(evidence),
-            "largest_p": float(probabilities.max()), "largest_tie": max((e.tie for e in evidence), default=0.0),
-            "largest_rest": max((e.rest for e in evidence), default=0.0),
-            "disagree": sum(not value for pair in group for value in pair.agree.values()),
-            "in_stated_dtype": sum(not value for each in verdicts for value in each.values()),
-            "audits": args.audits, "accused": accused,
-            "tail": tail(probabilities, tolerance.probability, args.k) if len(dtypes) == 1 else math.nan,
-        })  # fmt: skip
+        rows.append(
+            {
+                "model": name,
+                "dtypes": " / ".join(dtypes),
+                "pairs": sum(len(pair.agree) for pair in group),
+                "texts_that_differ": len(evidence),
+                "largest_p": float(probabilities.max()),
+                "largest_tie": max((e.tie for e in evidence), default=0.0),
+                "largest_rest": max((e.rest for e in evidence), default=0.0),
+                "disagree": sum(not value for pair in group for value in pair.agree.values()),
+                "in_stated_dtype": sum(not value for each in verdicts for value in each.values()),
+                "audits": args.audits,
+                "accused": accused,
+                "tail": tail(probabilities, tolerance.probability, args.k) if len(dtypes) == 1 else math.nan,
+            }
+        )
         print(rows[-1], flush=True)
     forged_rows = forged(name, answers, pairs, judge, args, random)
     if name != "tiny":
@@ -287,22 +301,31 @@ def forged(
                 drawn = [places[index] for index in draw("11" * 32, f"{kind}{number}", len(places), args.k)]
                 differs = {
                     place: not any(
-                        judge(stated, condition, place, changed[place])[0] if place in changed
+                        judge(stated, condition, place, changed[place])[0]
+                        if place in changed
                         else pairs[stated, condition].agree[place]
                         for condition in (now, second)
                     )
                     for place in drawn
-                }  # fmt: skip
+                }
                 found += any(differs.values())
                 n_drawn += len(changed.keys() & differs.keys())
                 missed += sum(not differs[place] for place in changed.keys() & differs.keys())
                 n_altered += len(changed) / len(places) / args.audits
                 expected += 1 - float(hypergeom.pmf(0, len(places), len(changed), len(drawn)))
-            rows.append({
-                "model": name, "stated": str(stated), "audited": str(now), "forgery": kind, "altered": n_altered,
-                "audits": args.audits, "found": found / args.audits, "expected": expected / args.audits,
-                "altered_that_agree": missed / n_drawn,
-            })  # fmt: skip
+            rows.append(
+                {
+                    "model": name,
+                    "stated": str(stated),
+                    "audited": str(now),
+                    "forgery": kind,
+                    "altered": n_altered,
+                    "audits": args.audits,
+                    "found": found / args.audits,
+                    "expected": expected / args.audits,
+                    "altered_that_agree": missed / n_drawn,
+                }
+            )
             print(rows[-1], flush=True)
     return rows
 
@@ -333,10 +356,17 @@ def powers(
                     agrees = any(judge(CONDITIONS[stated], each, place, answer)[0] for each in conditions)
                     differ.setdefault((kind, question.kind), []).append(not agrees)
         rows += [
-            {"model": name, "stated": CONDITIONS[stated].dtype, "audited": CONDITIONS[now].dtype, "forgery": kind,
-             "answers": of_kind, "n": len(found), "found": float(np.mean(found))}
+            {
+                "model": name,
+                "stated": CONDITIONS[stated].dtype,
+                "audited": CONDITIONS[now].dtype,
+                "forgery": kind,
+                "answers": of_kind,
+                "n": len(found),
+                "found": float(np.mean(found)),
+            }
             for (kind, of_kind), found in sorted(differ.items())
-        ]  # fmt: skip
+        ]
     return rows
 
 
@@ -347,10 +377,14 @@ def sampled(
     engine = engine_of(model, CONDITIONS[0], Decoding(max_new_tokens=args.tokens, temperature=1.0))
     places = [(task.image_id, question) for task in tasks for question in task.questions if question.kind == "text"]
     by_image = {task.image_id: task for task in tasks}
-    given = answers_to(engine, [
-        (by_image[image], replace(question, question_id=f"{question.question_id}/{number}", sample=number))
-        for image, question in places for number in range(REPEATS + 1)
-    ])  # fmt: skip
+    given = answers_to(
+        engine,
+        [
+            (by_image[image], replace(question, question_id=f"{question.question_id}/{number}", sample=number))
+            for image, question in places
+            for number in range(REPEATS + 1)
+        ],
+    )
     texts = {
         (image, question.question_id): [given[image, f"{question.question_id}/{n}"] for n in range(REPEATS + 1)]
         for image, question in places
@@ -374,12 +408,19 @@ def sampled(
     kinds = [("none", dict[Place, Answer]), *forgeries({place: each[0] for place, each in texts.items()}, random)]
     for kind, make in kinds:
         outcomes = [audit(number, kind, make) for number in range(args.audits)]
-        rows.append({
-            "model": "peeps_vlm", "stated": "sampled", "audited": "sampled", "forgery": kind,
-            "altered": float(np.mean([share for _, share, _ in outcomes])), "audits": args.audits,
-            "found": float(np.mean([differs for differs, *_ in outcomes])), "expected": math.nan,
-            "altered_that_agree": 1 - float(np.mean([each for *_, odds in outcomes for each in odds] or math.nan)),
-        })  # fmt: skip
+        rows.append(
+            {
+                "model": "peeps_vlm",
+                "stated": "sampled",
+                "audited": "sampled",
+                "forgery": kind,
+                "altered": float(np.mean([share for _, share, _ in outcomes])),
+                "audits": args.audits,
+                "found": float(np.mean([differs for differs, *_ in outcomes])),
+                "expected": math.nan,
+                "altered_that_agree": 1 - float(np.mean([each for *_, odds in outcomes for each in odds] or math.nan)),
+            }
+        )
         print(rows[-1], flush=True)
     return rows
 

@@ -92,10 +92,14 @@ def measured(world: World, means: Sequence[np.ndarray], rng: np.random.Generator
                 continue
             own = mean + site_effects(world, rng)
             answers = [
-                own[g] + SD * (np.sqrt(CORRELATION) * person
-                               + np.sqrt(1 - CORRELATION) * rng.standard_normal((len(person), PROBES)))
+                own[g]
+                + SD
+                * (
+                    np.sqrt(CORRELATION) * person
+                    + np.sqrt(1 - CORRELATION) * rng.standard_normal((len(person), PROBES))
+                )
                 for g, person in enumerate(people)
-            ]  # fmt: skip
+            ]
             covariance = np.stack([np.cov(x.T) / len(x) for x in answers])
             models[str(k)].append(
                 SiteMeans(np.stack([x.mean(axis=0) for x in answers]), covariance, sizes.astype(float))
@@ -120,10 +124,12 @@ def measure(world: World, n_runs: int, n_resamples: int) -> dict[str, object]:
             low, high = each.interval(0.05)
             held += low <= world.differences[int(model)] <= high
     return {
-        "world": world.name, "runs": n_runs, "wrong classes %": round(100 * wrong / n_runs, 1),
+        "world": world.name,
+        "runs": n_runs,
+        "wrong classes %": round(100 * wrong / n_runs, 1),
         "intervals that hold %": round(100 * held / n_runs / len(means), 1),
         "orders found %": round(100 * found / pairs, 1) if pairs else "",
-    }  # fmt: skip
+    }
 
 
 def passports(folder: Path, n_models: int, n_sites: int) -> Iterator[Path]:
@@ -142,21 +148,35 @@ def passports(folder: Path, n_models: int, n_sites: int) -> Iterator[Path]:
         for model, sites in models.items():
             stated = sites[site]
             rows = [
-                {"probe": probe, "cut": "region", "scorer": "valence", "dependent_groups": False, "groups": [
-                    {"group": group, "mean": float(stated.means[g, p]), "n_subjects": int(stated.n_subjects[g])}
-                    for g, group in enumerate(groups)]}
+                {
+                    "probe": probe,
+                    "cut": "region",
+                    "scorer": "valence",
+                    "dependent_groups": False,
+                    "groups": [
+                        {"group": group, "mean": float(stated.means[g, p]), "n_subjects": int(stated.n_subjects[g])}
+                        for g, group in enumerate(groups)
+                    ],
+                }
                 for p, probe in enumerate(probes)
-            ]  # fmt: skip
-            composite = {"probes": probes, "groups": groups,
-                         "covariances": dict(zip(groups, stated.covariance.tolist(), strict=True))}  # fmt: skip
+            ]
+            composite = {
+                "probes": probes,
+                "groups": groups,
+                "covariances": dict(zip(groups, stated.covariance.tolist(), strict=True)),
+            }
             predicate = {
-                "issued": "2026-11-01T00:00:00+00:00", "complete": True, "disparities": rows,
-                "composites": {"region": composite}, "model": {"name": model, "id": model, "engine": "hf"},
+                "issued": "2026-11-01T00:00:00+00:00",
+                "complete": True,
+                "disparities": rows,
+                "composites": {"region": composite},
+                "model": {"name": model, "id": model, "engine": "hf"},
                 "dataset": {"name": "people", "release": "1", "n_subjects": int(stated.n_subjects.sum())},
                 "protocol": {"probes_digest": "p", "probes": [{"id": probe} for probe in probes], "cuts": ["region"]},
-                "scorers": [{"name": "valence", "version": "1"}], "statistics": {"primary": "valence"},
+                "scorers": [{"name": "valence", "version": "1"}],
+                "statistics": {"primary": "valence"},
                 "run": {"response_set": f"{site}-{model}"},
-            }  # fmt: skip
+            }
             statement = {
                 "_type": STATEMENT_TYPE,
                 "subject": [],
@@ -183,8 +203,13 @@ def speed(n_models: int = 25, n_sites: int = 20) -> dict[str, object]:
         write_site(board, ranked, Path(scratch) / "site")
         written = time.perf_counter()
     assert len(board.submissions) == n
-    return {"passports": n, "models": n_models, "verify s": round(verified - start, 1),
-            "rank s": round(done - verified, 1), "write s": round(written - done, 1)}  # fmt: skip
+    return {
+        "passports": n,
+        "models": n_models,
+        "verify s": round(verified - start, 1),
+        "rank s": round(done - verified, 1),
+        "write s": round(written - done, 1),
+    }
 
 
 def main() -> None:

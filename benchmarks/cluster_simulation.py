@@ -114,18 +114,30 @@ def report(given: argparse.Namespace) -> dict[str, Any]:
     over = simulate(shards, cluster, rng, resumes=False)
     answers = given.models * given.images * given.questions
     return {
-        "models": given.models, "images": given.images, "questions": given.questions, "gpus": given.gpus,
-        "answers": answers, "jobs": len(shards), "ideal_gpu_hours": round(sum(hours)),
-        "gpu_hours": round(kept.gpu), "days": round(kept.makespan / 24, 1), "restarts": kept.restarts,
-        "overhead": round(kept.gpu / sum(hours) - 1, 4), "asked_again": round(kept.repeated / sum(hours), 5),
+        "models": given.models,
+        "images": given.images,
+        "questions": given.questions,
+        "gpus": given.gpus,
+        "answers": answers,
+        "jobs": len(shards),
+        "ideal_gpu_hours": round(sum(hours)),
+        "gpu_hours": round(kept.gpu),
+        "days": round(kept.makespan / 24, 1),
+        "restarts": kept.restarts,
+        "overhead": round(kept.gpu / sum(hours) - 1, 4),
+        "asked_again": round(kept.repeated / sum(hours), 5),
         "merge_core_hours": round(given.models * given.images / given.merged / 3600),
         "merge_hours_a_model": round(given.images / given.merged / 3600, 2),
         "analysis_core_hours": round(answers / given.analysed / 3600),
         "analysis_hours_a_model": round(answers / given.models / given.analysed / 3600, 2),
-        "cost": round(kept.gpu * given.price), "storage_tb": round(answers * given.bytes / 1e12, 1),
-        "without_store": {"gpu_hours": round(over.gpu), "days": round(over.makespan / 24, 1),
-                          "asked_again": round(over.repeated / sum(hours), 3)},
-    }  # fmt: skip
+        "cost": round(kept.gpu * given.price),
+        "storage_tb": round(answers * given.bytes / 1e12, 1),
+        "without_store": {
+            "gpu_hours": round(over.gpu),
+            "days": round(over.makespan / 24, 1),
+            "asked_again": round(over.repeated / sum(hours), 3),
+        },
+    }
 
 
 def options() -> argparse.ArgumentParser:

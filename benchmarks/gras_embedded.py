@@ -48,10 +48,16 @@ def ask(root: Path, people: int = 150, framings: Sequence[str] = ()) -> dict[str
     from fp2.run import run
 
     overrides = [
-        "experiment=gras", *word_overrides(people), "probe.options.permutations=200", "probe.options.bootstrap=100",
-        "report=none", "tracking=none", f"paths.root={root}", f"paths.state={root / 'state'}",
+        "experiment=gras",
+        *word_overrides(people),
+        "probe.options.permutations=200",
+        "probe.options.bootstrap=100",
+        "report=none",
+        "tracking=none",
+        f"paths.root={root}",
+        f"paths.state={root / 'state'}",
         *([f"probe.select=[{','.join(framings)}]"] if framings else []),
-    ]  # fmt: skip
+    ]
     return dict(run(load_config(overrides), root / "out", overrides, Progress(quiet=True)).results["gras"])
 
 

@@ -101,10 +101,14 @@ class Study:
         self.image_ids = np.array([image for images in images_of.values() for image in images], dtype=object)
         self.subject_ids = np.array(names, dtype=object)[self.subject]
         self.wave = np.array([self.waves.wave[s, i] for s, i in zip(self.subject_ids, self.image_ids, strict=True)])
-        self.people = pd.DataFrame({
-            "image_id": self.image_ids, "subject_id": self.subject_ids,
-            "attr_age": [[f"a{a}"] for a in self.groups[0]], "attr_gender": [[f"g{g}"] for g in self.groups[1]],
-        })  # fmt: skip
+        self.people = pd.DataFrame(
+            {
+                "image_id": self.image_ids,
+                "subject_id": self.subject_ids,
+                "attr_age": [[f"a{a}"] for a in self.groups[0]],
+                "attr_gender": [[f"g{g}"] for g in self.groups[1]],
+            }
+        )
         self.planned = self.tests(np.zeros((len(self.wave), 1, 1)), 0).grouping
 
     def draw(self, rng: np.random.Generator, gap: float) -> np.ndarray:
@@ -176,10 +180,14 @@ class Run:
 def runs_of(study: Study, gap: float, bound: float, seeds: Sequence[int], permutations: int) -> list[Run]:
     """Return the runs; they have answers of their own and share the permutations of a look."""
     first = TraitLooks(
-        at=study.waves.at, alpha=ALPHA, smallest_effect=bound, width=1.0, questions=QUESTIONS,
+        at=study.waves.at,
+        alpha=ALPHA,
+        smallest_effect=bound,
+        width=1.0,
+        questions=QUESTIONS,
         groups=tuple(len(attribute.groups) for attribute in study.planned.attributes),
         subjects=tuple(min(n for _, n in attribute.sizes.values()) for attribute in study.planned.attributes),
-    )  # fmt: skip
+    )
     nothing = np.zeros((len(CUTS), len(QUESTIONS)))
     runs = [Run(study.draw(np.random.default_rng([seed, 7]), gap), first, nothing, nothing) for seed in seeds]
     for look in range(1, len(first.at) + 1):
@@ -204,9 +212,12 @@ def runs_of(study: Study, gap: float, bound: float, seeds: Sequence[int], permut
 def part_of(tests: PairTests, columns: slice) -> PairTests:
     """Return the tests of one run."""
     return PairTests(
-        [gap[:, columns] for gap in tests.gap], [error[:, columns] for error in tests.error],
-        tests.groups[:, columns], tests.fewest[:, columns], tests.permuted[:, :, columns],
-    )  # fmt: skip
+        [gap[:, columns] for gap in tests.gap],
+        [error[:, columns] for error in tests.error],
+        tests.groups[:, columns],
+        tests.fewest[:, columns],
+        tests.permuted[:, :, columns],
+    )
 
 
 def summary(study: Study, runs: Sequence[Run], gap: float, bound: float, mde: float) -> dict[str, Any]:
@@ -235,7 +246,7 @@ def summary(study: Study, runs: Sequence[Run], gap: float, bound: float, mde: fl
         "rows equivalent %": percent((decided == EQUIVALENT).mean(), 1),
         "asked %, median": percent(np.median(cost), 1),
         "asked %, 90 %": percent(np.quantile(cost, 0.9), 1),
-    }  # fmt: skip
+    }
 
 
 def main() -> None:

@@ -86,11 +86,14 @@ class Random(BaseEngine):
             rows = columns.T.tolist()
             yield [
                 Answer(
-                    task.image_id, question.question_id, "Yes", seconds=0.001,
+                    task.image_id,
+                    question.question_id,
+                    "Yes",
+                    seconds=0.001,
                     numbers=dict(zip(YES_NO_NUMBERS, rows[self._place[question.question_id]], strict=True)),
                 )
                 for question in task.questions
-            ]  # fmt: skip
+            ]
 
     def _draw(self, seed: int) -> np.ndarray:
         """Return (numbers, questions) float32."""
@@ -138,9 +141,15 @@ class MadeUp:
         battery = replace(battery, questions=questions)
         people = make_people(self.images)
         inputs = Inputs(
-            config, resolve_cuts(asdict(config.cut), attribute_columns(people)), battery, progress=progress,
-            dataset=Dataset("made-up", None, people), store=store, dataset_digest="0" * 64, engine=Random(questions),
-        )  # fmt: skip
+            config,
+            resolve_cuts(asdict(config.cut), attribute_columns(people)),
+            battery,
+            progress=progress,
+            dataset=Dataset("made-up", None, people),
+            store=store,
+            dataset_digest="0" * 64,
+            engine=Random(questions),
+        )
         protocol = for_people(for_battery(build_protocol(config), battery), people)
         protocol.check(inputs)
         return protocol, inputs
@@ -156,10 +165,15 @@ def configured(root: Path, words: list[str]) -> Config:
     """Return the config of the run."""
     return load_config(
         [
-            "probe=gras", "model=planted", "cut.each=[gender,race,age,skin_tone]", f"paths.root={root}",
-            f"paths.state={root / 'state'}", "tracking=none", *words,
+            "probe=gras",
+            "model=planted",
+            "cut.each=[gender,race,age,skin_tone]",
+            f"paths.root={root}",
+            f"paths.state={root / 'state'}",
+            "tracking=none",
+            *words,
         ]
-    )  # fmt: skip
+    )
 
 
 def size_of(path: Path) -> int:

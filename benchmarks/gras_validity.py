@@ -161,10 +161,12 @@ def cells_found(world: World, data_sets: int, units: str, permutations: int = 39
         holm = np.array(adjust_p_values(list(p)), dtype=float).reshape(*planted.shape, -1).min(axis=2) <= tests.alpha
         uneven = uneven_attributes(grouping, means_of_groups(tests, own))
         called = status_of_cells(step_down, np.ones_like(step_down), uneven) == MEAN
-        out.append([
-            ((found & ~planted).any(), found[planted].mean() if planted.any() else np.nan)
-            for found in (called, step_down, holm)
-        ])  # fmt: skip
+        out.append(
+            [
+                ((found & ~planted).any(), found[planted].mean() if planted.any() else np.nan)
+                for found in (called, step_down, holm)
+            ]
+        )
     return np.array(out, dtype=np.float64)
 
 
@@ -187,27 +189,55 @@ def cell_worlds() -> list[tuple[str, World, str, float]]:
         ("skewed, groups of 60 to 10", skewed, "images", bound),
         ("very skewed, groups of 60 to 10", replace(skewed, skew=(-4.0, 2.0)), "images", bound),
         ("skewed, groups of 200 and 10", replace(skewed, groups={"age": 2}, sizes={"age": (200, 10)}), "images", bound),
-        ("skewed, three attributes", replace(
-            skewed, groups={"age": 6, "gender": 2, "race": 4}, sizes={**skewed.sizes, "gender": (190, 20)}, traits=10,
-        ), "images", bound),
+        (
+            "skewed, three attributes",
+            replace(
+                skewed,
+                groups={"age": 6, "gender": 2, "race": 4},
+                sizes={**skewed.sizes, "gender": (190, 20)},
+                traits=10,
+            ),
+            "images",
+            bound,
+        ),
         ("skewed, 3 images each, images as units", several, "images", bound),
         ("skewed, 3 images each, subjects as units", several, "subjects", bound),
-        ("skewed, 20 % of the answers missing, 50 % in the smallest group",
-         replace(skewed, sizes={"age": (60, 50, 40, 20, 20, 20)}, missing=0.2, missing_last=0.3), "images", bound),
+        (
+            "skewed, 20 % of the answers missing, 50 % in the smallest group",
+            replace(skewed, sizes={"age": (60, 50, 40, 20, 20, 20)}, missing=0.2, missing_last=0.3),
+            "images",
+            bound,
+        ),
         ("normal, groups of 60 to 10", normal, "images", bound),
         ("normal, equal groups of 35", replace(normal, sizes={"age": (35,) * 6}), "images", bound),
         ("normal, half the spread in the group of 10", replace(normal, spread_last=0.5), "images", unequal),
-        ("normal, twice the spread in the group of 10 of two",
-         replace(normal, subjects=70, groups={"age": 2}, sizes={"age": (60, 10)}, spread_last=2.0), "images", unequal),
-        ("skewed, subjects of the smallest group in 1 image, others in 4, subjects as units",
-         replace(several, images=4, images_last=1), "subjects", np.inf),
+        (
+            "normal, twice the spread in the group of 10 of two",
+            replace(normal, subjects=70, groups={"age": 2}, sizes={"age": (60, 10)}, spread_last=2.0),
+            "images",
+            unequal,
+        ),
+        (
+            "skewed, subjects of the smallest group in 1 image, others in 4, subjects as units",
+            replace(several, images=4, images_last=1),
+            "subjects",
+            np.inf,
+        ),
         ("normal, twice the spread in the group of 10 of six", replace(normal, spread_last=2.0), "images", np.inf),
-        ("normal, groups of 60 to 30, twice the spread in the smallest",
-         replace(normal, sizes={"age": (60, 30, 30, 30, 30, 30)}, spread_last=2.0), "images", np.inf),
+        (
+            "normal, groups of 60 to 30, twice the spread in the smallest",
+            replace(normal, sizes={"age": (60, 30, 30, 30, 30, 30)}, spread_last=2.0),
+            "images",
+            np.inf,
+        ),
         ("skewed, twice the spread in the group of 10 of six", replace(skewed, spread_last=2.0), "images", np.inf),
-        ("skewed, groups of 60 to 30, twice the spread in the smallest",
-         replace(skewed, sizes={"age": (60, 30, 30, 30, 30, 30)}, spread_last=2.0), "images", np.inf),
-    ]  # fmt: skip
+        (
+            "skewed, groups of 60 to 30, twice the spread in the smallest",
+            replace(skewed, sizes={"age": (60, 30, 30, 30, 30, 30)}, spread_last=2.0),
+            "images",
+            np.inf,
+        ),
+    ]
 
 
 def cell_rows(name: str, world: World, units: str, bound: float, data_sets: int) -> list[Row]:

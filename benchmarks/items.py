@@ -54,10 +54,16 @@ def planning(folder: Path, items: int, images: int) -> Rows:
     (folder / "conf" / "probe").mkdir(parents=True)
     (folder / "conf" / "probe" / "which_of_both.yaml").write_text(BATTERY)
     words = [
-        "data=table", f"data.path={folder / 'items.csv'}", f"data.columns={COLUMNS}", "cut.by=[gender]",
-        "probe=which_of_both", f"hydra.searchpath=[file://{folder / 'conf'}]", "model=qwen2_5_vl_3b",
-        f"paths.root={folder}", f"paths.state={folder / 'state'}",
-    ]  # fmt: skip
+        "data=table",
+        f"data.path={folder / 'items.csv'}",
+        f"data.columns={COLUMNS}",
+        "cut.by=[gender]",
+        "probe=which_of_both",
+        f"hydra.searchpath=[file://{folder / 'conf'}]",
+        "model=qwen2_5_vl_3b",
+        f"paths.root={folder}",
+        f"paths.state={folder / 'state'}",
+    ]
     subprocess.run([sys.executable, "-m", "fp2.cli", "plan", *words], check=True, stdout=subprocess.DEVNULL)
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return {
@@ -89,10 +95,11 @@ def sharing(folder: Path, *, tiny: bool) -> Rows:
     limit = flops.score_costs(flops.TextFlops.of(config.text_config), vision, prompts).limit
     return {
         f"{len(asked)} questions about two images: times as fast (bound: by operations)": (
-            min(alone) * len(asked) / min(ours.seconds), limit
+            min(alone) * len(asked) / min(ours.seconds),
+            limit,
         ),
         "largest change of a logit": (differences(compared, given), TOLERANCE),
-    }  # fmt: skip
+    }
 
 
 def main(words: Sequence[str] | None = None) -> int:

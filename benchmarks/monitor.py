@@ -73,12 +73,16 @@ def main() -> None:
             rng = np.random.default_rng(20260101)
             alarms = np.array([first_alarm(rng, WORLDS[name], shift) for _ in range(given.years)])
             median, most = np.quantile(alarms, [0.5, 0.9], method="higher")
-            rows.append({
-                "noise": name, "shift": shift, "years": given.years,
-                "alarms %": round(100 * float(np.isfinite(alarms).mean()), 2),
-                "answers, median": int(median) if shift and np.isfinite(median) else "",
-                "answers, 90 %": int(most) if shift and np.isfinite(most) else "",
-            })  # fmt: skip
+            rows.append(
+                {
+                    "noise": name,
+                    "shift": shift,
+                    "years": given.years,
+                    "alarms %": round(100 * float(np.isfinite(alarms).mean()), 2),
+                    "answers, median": int(median) if shift and np.isfinite(median) else "",
+                    "answers, 90 %": int(most) if shift and np.isfinite(most) else "",
+                }
+            )
             step()
     if given.json:
         print(json.dumps(rows))

@@ -56,10 +56,16 @@ def compared_run(people: int, images: int, seed: int) -> ComparedRun:
     cuts = resolve_cuts({"by": ["region"]}, list(SHARES))
     comparison = comparison_of(config, len(battery.probes), 1)
     rows = [
-        {"probe": probe.id, "scorer": "valence", "cut": "region", "verdict": None, "worst_group": None,
-         "best_group": None}
+        {
+            "probe": probe.id,
+            "scorer": "valence",
+            "cut": "region",
+            "verdict": None,
+            "worst_group": None,
+            "best_group": None,
+        }
         for probe in battery.probes
-    ]  # fmt: skip
+    ]
     frame = pd.concat(scores, ignore_index=True)
     run = ComparedRun(config, battery, answers, frame, table, cuts, scorers, comparison, rows)
     return replace(run, comparison=replace(comparison, n_permutations=10_000))

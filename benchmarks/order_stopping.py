@@ -161,9 +161,14 @@ def runs_of(study: Study, gap: float, base: float, margin: float, seeds: Sequenc
     n_models = n_finished + 1
     values = {seed: study.draw(np.random.default_rng([seed, 7]), (gap, *[base] * n_finished)) for seed in seeds}
     looks = StoppingLooks(
-        at=study.waves.at, now=1, spending=SPENDING, alpha=ALPHA, smallest_share=1, primary="",
+        at=study.waves.at,
+        now=1,
+        spending=SPENDING,
+        alpha=ALPHA,
+        smallest_share=1,
+        primary="",
         groups=study.waves.groups,
-    )  # fmt: skip
+    )
     keys = [(str(k), "cut") for k in range(1, n_models)]
     last = dict.fromkeys(keys, len(looks.at))
     standings = {seed: dict.fromkeys(keys, Standing()) for seed in seeds}
@@ -199,9 +204,14 @@ def detectable(name: str, more: int) -> float:
     study = Study.of(enlarged(WORLDS[name], more))
     world, n_runs = study.world, 60
     looks = StoppingLooks(
-        at=study.waves.at, now=len(study.waves.at), spending=SPENDING, alpha=ALPHA, smallest_share=1, primary="",
+        at=study.waves.at,
+        now=len(study.waves.at),
+        spending=SPENDING,
+        alpha=ALPHA,
+        smallest_share=1,
+        primary="",
         groups=study.waves.groups,
-    )  # fmt: skip
+    )
     low, high = 0.0, 0.5
     for _ in range(8):
         gap = (low + high) / 2
@@ -235,7 +245,10 @@ def case_row(name: str, case: str, seeds: Sequence[int]) -> dict[str, Any]:
     share = [outcome["share"] for outcome in outcomes]
     every = [d for of_run in decided for d in of_run]
     return {
-        "world": name, "finished runs": world.finished, "case": case, "runs": len(seeds),
+        "world": name,
+        "finished runs": world.finished,
+        "case": case,
+        "runs": len(seeds),
         "wrong order %": _percent(any(d in wrong for d in of_run) for of_run in decided),
         "false equivalent %": _percent(EQUIVALENT in of_run for of_run in decided) if more else "",
         "right order %": _percent(d == LARGER for d in every) if more else "",
@@ -244,7 +257,7 @@ def case_row(name: str, case: str, seeds: Sequence[int]) -> dict[str, Any]:
         "asked %, median": round(100 * float(np.median(share)), 1),
         "asked %, 90 %": round(100 * float(np.quantile(share, 0.9)), 1),
         "MDD": round(mdd * TO_DIFFERENCE, 3),
-    }  # fmt: skip
+    }
 
 
 def _percent(claims: Any) -> float:

@@ -96,12 +96,19 @@ def ask(folder: Path, url: str, name: str, images: int | None, *more: str) -> An
     limit = [] if images is None else [f"data.limit={images}"]
     return execute(
         [
-            "model=openai_compat", f"model.id={name}", f"model.base_url={url}", "report=none", "tracking=none",
-            f"paths.root={folder}", f"paths.state={folder.parent}", f"paths.store={folder / 'store.sqlite'}",
-            *limit, *more,
+            "model=openai_compat",
+            f"model.id={name}",
+            f"model.base_url={url}",
+            "report=none",
+            "tracking=none",
+            f"paths.root={folder}",
+            f"paths.state={folder.parent}",
+            f"paths.store={folder / 'store.sqlite'}",
+            *limit,
+            *more,
         ],
         folder / f"run_{time.monotonic_ns()}",
-    )  # fmt: skip
+    )
 
 
 def cells(outcome: Any, scorer: str) -> list[list[str]]:
@@ -132,8 +139,10 @@ def main(words: Sequence[str] | None = None) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         people = load_peeps(folder / "data", PeepsSpec()).people
-        images = {str(digest_image(Path(path)).sha256): image
-                  for image, path in zip(people["image_id"], people["image_path"], strict=True)}  # fmt: skip
+        images = {
+            str(digest_image(Path(path)).sha256): image
+            for image, path in zip(people["image_id"], people["image_path"], strict=True)
+        }
         some: dict[str, Any] = {}
         for form in FORMS:
             with mock(form, images) as url:

@@ -281,9 +281,15 @@ def main(words: Sequence[str] | None = None) -> int:
             print(json.dumps(rounded(measure_full_size(folder, tiny=args.tiny, seed=args.seed))))
             return 0
         bench = Bench(
-            folder, draw_people(folder, args.pictures + 1), args.threads, args.sample, args.seed, args.tiny,
-            questions=yes_no_questions(args.traits), probes=probes(),
-        )  # fmt: skip
+            folder,
+            draw_people(folder, args.pictures + 1),
+            args.threads,
+            args.sample,
+            args.seed,
+            args.tiny,
+            questions=yes_no_questions(args.traits),
+            probes=probes(),
+        )
         result = rounded(run(bench, args.models, args.glance_python))
     wrong = failures(result)
     if not args.json:

@@ -143,9 +143,15 @@ def correct(panel: Panel, comparison: ComparisonSettings) -> tuple[list[dict[str
 def settings(seed: int) -> ComparisonSettings:
     """Return the settings of a run."""
     return ComparisonSettings(
-        n_permutations=PERMUTATIONS, n_bootstrap=0, seed=seed, alpha=ALPHA, min_subjects=LEAST, correction="holm",
-        family="run", primary="score",
-    )  # fmt: skip
+        n_permutations=PERMUTATIONS,
+        n_bootstrap=0,
+        seed=seed,
+        alpha=ALPHA,
+        min_subjects=LEAST,
+        correction="holm",
+        family="run",
+        primary="score",
+    )
 
 
 def mde_of(world: World) -> float:
@@ -164,10 +170,15 @@ def runs_of(study: Study, gap: float, seeds: Sequence[int]) -> list[dict[str, An
     The runs have data of their own and share the relabellings: one comparison a look serves those that go on.
     """
     first = StoppingLooks(
-        at=study.waves.at, asked=study.waves.asked,
-        now=1, spending=SPENDING, alpha=ALPHA, smallest_share=1 / (len(PROBES) + 1),
-        primary="score", groups=study.waves.groups,
-    )  # fmt: skip
+        at=study.waves.at,
+        asked=study.waves.asked,
+        now=1,
+        spending=SPENDING,
+        alpha=ALPHA,
+        smallest_share=1 / (len(PROBES) + 1),
+        primary="score",
+        groups=study.waves.groups,
+    )
     values = {
         seed: study.world.draw(np.random.default_rng([seed, 7]), study.group, study.subject, gap) for seed in seeds
     }
@@ -234,7 +245,7 @@ def summary(outcomes: Sequence[dict[str, Any]], gap: float, mde: float) -> dict[
         "bias, observed (MDE)": round(float(off[:, 0].mean()), 3) if gap > bound * 1.01 else "",
         "bias, corrected (MDE)": round(float(off[:, 1].mean()), 3) if gap > bound * 1.01 else "",
         "median bias, corrected (MDE)": round(float(np.median(off[:, 1])), 3) if gap > bound * 1.01 else "",
-    }  # fmt: skip
+    }
 
 
 DESIGNS: Mapping[str, tuple[str, int, float]] = {

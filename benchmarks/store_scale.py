@@ -127,9 +127,13 @@ def resume(path: Path, answers: int) -> dict[str, float]:
         store.get_many([key])
     look_up = (time.process_time() - started) / len(some) * 1e6
     return {
-        "key_seconds": keys, "index_seconds": took, "index_wall_seconds": wall, "plan_mb": planned - before,
-        "index_mb": index_mb, "look_up_us": look_up,
-    }  # fmt: skip
+        "key_seconds": keys,
+        "index_seconds": took,
+        "index_wall_seconds": wall,
+        "plan_mb": planned - before,
+        "index_mb": index_mb,
+        "look_up_us": look_up,
+    }
 
 
 def merge(path: Path, answers: int) -> dict[str, float]:

@@ -192,8 +192,15 @@ def executed(root: Path) -> dict[str, Any]:
     from fp2.cli import main
 
     with tempfile.TemporaryDirectory() as folder:
-        sys.argv = ["fp2", "run", "model=planted", "data.n_subjects=60", "report=none", "tracking=none",
-                    f"paths.root={folder}"]  # fmt: skip
+        sys.argv = [
+            "fp2",
+            "run",
+            "model=planted",
+            "data.n_subjects=60",
+            "report=none",
+            "tracking=none",
+            f"paths.root={folder}",
+        ]
         threading.setprofile(watch)
         sys.setprofile(watch)
         try:

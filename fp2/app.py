@@ -193,8 +193,10 @@ def with_values(argv: Sequence[str]) -> list[str]:
             words.append(word)
     words = [f"{word}=all" if word in INFO else word for word in words]
     folders = [word.partition("=") for word in words]
-    return [f"hydra.searchpath=[file://{Path(value).absolute()}]" if name in FOLDER and value else word
-            for word, (name, _, value) in zip(words, folders, strict=True)]  # fmt: skip
+    return [
+        f"hydra.searchpath=[file://{Path(value).absolute()}]" if name in FOLDER and value else word
+        for word, (name, _, value) in zip(words, folders, strict=True)
+    ]
 
 
 def _place(folder: Path) -> Path:

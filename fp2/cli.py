@@ -84,9 +84,13 @@ class _RunSettings(_WithSettings):
 
 
 def command(
-    panel: str, *examples: str, name: str | None = None, to: typer.Typer = app, settings: bool = True,
+    panel: str,
+    *examples: str,
+    name: str | None = None,
+    to: typer.Typer = app,
+    settings: bool = True,
     own_help: bool = False,
-) -> Callable[[_F], _F]:  # fmt: skip
+) -> Callable[[_F], _F]:
     """Register a function as a command.
 
     Parameters

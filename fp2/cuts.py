@@ -142,11 +142,13 @@ def _with_groups(cuts: Sequence[Cut], groups: object, attributes: Collection[str
     merged = {attribute: members for attribute, (_, members) in read.items() if members}
     return tuple(
         Cut(
-            cut.name, cut.by, tuple((name, selected_of[name]) for name in cut.by if name in selected_of),
+            cut.name,
+            cut.by,
+            tuple((name, selected_of[name]) for name in cut.by if name in selected_of),
             tuple((name, merged[name]) for name in cut.by if name in merged),
         )
         for cut in cuts
-    )  # fmt: skip
+    )
 
 
 def _groups_of(attribute: str, spec: object) -> tuple[tuple[str, ...] | None, tuple[tuple[str, tuple[str, ...]], ...]]:

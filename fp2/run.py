@@ -45,9 +45,13 @@ if TYPE_CHECKING:
 
 
 def run(
-    config: Config, folder: Path, overrides: Sequence[str], progress: Progress, objects: CallerObjects | None = None,
+    config: Config,
+    folder: Path,
+    overrides: Sequence[str],
+    progress: Progress,
+    objects: CallerObjects | None = None,
     settings: Sequence[str] = (),
-) -> RunOutcome:  # fmt: skip
+) -> RunOutcome:
     """Run one evaluation and write its results into `folder`.
 
     `objects` are the caller's, in place of what the config would build; `settings` are the overrides by which the run
@@ -121,9 +125,13 @@ def run(
                     progress.note(note)
             remember(state, record.run_id, hidden)
             outcome = record.finish(
-                protocol, evaluation.published.keyed(local_salt(state)), results, passport_extra(inputs, results),
-                ended=_ended(asking, results), interrupted=asking.interrupted or bool(asking.left or asking.overspent),
-            )  # fmt: skip
+                protocol,
+                evaluation.published.keyed(local_salt(state)),
+                results,
+                passport_extra(inputs, results),
+                ended=_ended(asking, results),
+                interrupted=asking.interrupted or bool(asking.left or asking.overspent),
+            )
         notes_told = inputs.notes
         del evaluation, storage, inputs  # the check reads what was written, beside nothing else
         failures = checked(config, folder, progress, chain.from_iterable(keys.values()), logged=record.logged)
@@ -173,9 +181,15 @@ def _ask(storage: Storage, inputs: Inputs, live: LiveRun, record: Record) -> Ask
         try:
             while True:
                 asking = ask(
-                    storage, inputs.engine, attempts=config.answers.attempts, error_budget=config.answers.error_budget,
-                    shard=Shard.parse(config.shard), start=live.start, saw=live.saw, tick=tick,
-                )  # fmt: skip
+                    storage,
+                    inputs.engine,
+                    attempts=config.answers.attempts,
+                    error_budget=config.answers.error_budget,
+                    shard=Shard.parse(config.shard),
+                    start=live.start,
+                    saw=live.saw,
+                    tick=tick,
+                )
                 if not (waves and asking.complete and waves.next_wave()):
                     break
             asking.model_calls = inputs.engine.model_calls - before

@@ -254,9 +254,14 @@ def _tokenizer(processor_class: Any, config_class: Any) -> Any:
     words = [word for single in _WORDS.split() for word in (single, f" {single}")]
     inner.train_from_iterator([*_LINES, *words * 9], trainer)
     return PreTrainedTokenizerFast(
-        tokenizer_object=inner, padding_side="right", bos_token="<s>", eos_token="</s>", pad_token="<pad>",
-        unk_token="<unk>", extra_special_tokens=named,
-    )  # fmt: skip
+        tokenizer_object=inner,
+        padding_side="right",
+        bos_token="<s>",
+        eos_token="</s>",
+        pad_token="<pad>",
+        unk_token="<unk>",
+        extra_special_tokens=named,
+    )
 
 
 def _needed(processor_class: Any, config: Any) -> dict[str, Any]:

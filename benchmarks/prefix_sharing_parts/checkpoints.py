@@ -159,7 +159,9 @@ def qwen_config(tokenizer: Any, size: QwenSize) -> Any:
             "num_key_value_heads": size.kv_heads,
             "rms_norm_eps": 1e-6,
             "rope_parameters": {
-                "rope_type": "default", "rope_theta": 1e6, "mrope_section": list(size.rope_sections),
+                "rope_type": "default",
+                "rope_theta": 1e6,
+                "mrope_section": list(size.rope_sections),
             },
             **_special_ids(tokenizer),
         },
@@ -176,7 +178,7 @@ def qwen_config(tokenizer: Any, size: QwenSize) -> Any:
         vision_start_token_id=token("<|vision_start|>"),
         vision_end_token_id=token("<|vision_end|>"),
         tie_word_embeddings=True,
-    )  # fmt: skip
+    )
 
 
 def smolvlm_config(tokenizer: Any, size: SmolVlmSize) -> Any:

@@ -51,9 +51,13 @@ def glance(
     environment = {**os.environ, "OMP_NUM_THREADS": str(threads), "HF_HUB_OFFLINE": "1", "PYTHONPATH": ""}
     try:
         done = subprocess.run(
-            [python, str(script)], input=json.dumps(job), capture_output=True, text=True, timeout=GLANCE_LIMIT,
+            [python, str(script)],
+            input=json.dumps(job),
+            capture_output=True,
+            text=True,
+            timeout=GLANCE_LIMIT,
             env=environment,
-        )  # fmt: skip
+        )
     except (OSError, subprocess.TimeoutExpired) as error:
         return {"not_measured": f"{type(error).__name__}: {error}"[:300]}
     if done.returncode:

@@ -30,9 +30,14 @@ class Ours:
     """
 
     def __init__(
-        self, folder: Path, threads: int, device: str = "cpu", dtype: Any = "float32", max_new_tokens: int = 40,
+        self,
+        folder: Path,
+        threads: int,
+        device: str = "cpu",
+        dtype: Any = "float32",
+        max_new_tokens: int = 40,
         attention: str | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         from fp2.engines.hf.engine import HfEngine, HfOptions
         from fp2.engines.hf.model import HfSpec
         from fp2.engines.hf.placement import Placement

@@ -125,12 +125,14 @@ def numbers(one: Agreement) -> dict[str, Any]:
         "classes": {
             str(value): {
                 "n": recall.n,
-                "precision": finite(precision.value), "precision_interval": [*map(finite, precision.interval)],
-                "recall": finite(recall.value), "recall_interval": [*map(finite, recall.interval)],
+                "precision": finite(precision.value),
+                "precision_interval": [*map(finite, precision.interval)],
+                "recall": finite(recall.value),
+                "recall_interval": [*map(finite, recall.interval)],
             }
             for value, (precision, recall) in one.classes.items()
         },
-    }  # fmt: skip
+    }
 
 
 def error_line(gold: Gold, agreement: Agreement, row: int) -> str:

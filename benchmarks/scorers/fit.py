@@ -173,9 +173,14 @@ class Fitted:
         classes = ["null" if one == NONE else f"{one:g}" for one in self.model.classes_]
         intercept = [round(float(one), 3) for one in self.model.intercept_]
         head = HEAD.format(
-            name=fit.name, version=fit.version, text=fit.text, n=n, label=fit.label,
-            classes=f"[{', '.join(classes)}]", intercept=intercept,
-        )  # fmt: skip
+            name=fit.name,
+            version=fit.version,
+            text=fit.text,
+            n=n,
+            label=fit.label,
+            classes=f"[{', '.join(classes)}]",
+            intercept=intercept,
+        )
         columns = np.round(self.model.coef_, 2).T
         rows = zip(self.vectoriser.get_feature_names_out(), columns, strict=True)
         lines = (f"  {name} {' '.join(f'{one:g}' for one in row)}\n" for name, row in rows if np.abs(row).max() >= 0.03)

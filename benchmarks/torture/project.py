@@ -100,9 +100,13 @@ class Project:
             os._exit(status)
 
     def run(
-        self, *words: str, patch: Patch | None = None, after: float | None = None, how: int = 9,
+        self,
+        *words: str,
+        patch: Patch | None = None,
+        after: float | None = None,
+        how: int = 9,
         command: Callable[[], int] | None = None,
-    ) -> Ended:  # fmt: skip
+    ) -> Ended:
         """Run to the end, or send a signal `how` after so many seconds."""
         started = time.monotonic()
         child, output = self.start(*words, patch=patch, command=command)

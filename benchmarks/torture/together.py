@@ -68,9 +68,13 @@ def _launched(project: Project) -> subprocess.Popen[str]:
 
     words = project.bench.words(*WORDS, *SWEEP)
     return subprocess.Popen(
-        [sys.executable, str(REPOSITORY / "launch.py"), *words], env={**environment(project.bench.root), **_quiet()},
-        cwd=project.bench.root, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-    )  # fmt: skip
+        [sys.executable, str(REPOSITORY / "launch.py"), *words],
+        env={**environment(project.bench.root), **_quiet()},
+        cwd=project.bench.root,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
 
 
 def _quiet() -> dict[str, str]:

@@ -102,8 +102,14 @@ def main() -> None:
     parser.add_argument("--docs", type=Path, default=Path("docs"), help="where validity.md and its figures go")
     parser.add_argument("--runs", action="store_true", help="also run the planted and the embedded model")
     parser.add_argument("--quiet", action="store_true", help="no progress bar")
-    parser.add_argument("--only", nargs="+", default=(), metavar="STUDY", choices=[study.name for study in STUDIES],
-                        help="run these studies and keep every other row of the report as it is")  # fmt: skip
+    parser.add_argument(
+        "--only",
+        nargs="+",
+        default=(),
+        metavar="STUDY",
+        choices=[study.name for study in STUDIES],
+        help="run these studies and keep every other row of the report as it is",
+    )
     parser.add_argument("--page", action="store_true", help="write the page from validity.json, and run nothing")
     args = parser.parse_args()
     if args.page:

@@ -177,8 +177,10 @@ def two_samples_apart(world: World, n: int, seed: int) -> Arrays:
         found = independent_distance(
             ModelOutcomes(one.values, one.groups, one.subjects, one.images),
             ModelOutcomes(two.values, two.groups, two.subjects + 1_000_000, two.images + 1_000_000),
-            n_permutations=199, n_bootstrap=399, seed=seed + k,
-        )  # fmt: skip
+            n_permutations=199,
+            n_bootstrap=399,
+            seed=seed + k,
+        )
         low.append(found.ci_low)
         high.append(found.ci_high)
         p.append(found.p_value)

@@ -55,11 +55,15 @@ def composites(world: World, n: int, seed: int, n_permutations: int = 399) -> Ar
     mean = joint.observed.mean[:, 0]
     raw = np.ptp(mean, axis=0) * p.scale
     panel: Any = SimpleNamespace(
-        rows=[SimpleNamespace(raw=raw[j], p_value=permutation_p(joint.max_t[j], joint.max_t_permuted[:, j]))
-              for j in range(len(raw))],
-        max_t=joint.max_t, raw_permuted=joint.raw_permuted * p.scale, max_t_permuted=joint.max_t_permuted,
+        rows=[
+            SimpleNamespace(raw=raw[j], p_value=permutation_p(joint.max_t[j], joint.max_t_permuted[:, j]))
+            for j in range(len(raw))
+        ],
+        max_t=joint.max_t,
+        raw_permuted=joint.raw_permuted * p.scale,
+        max_t_permuted=joint.max_t_permuted,
         influence=range_influence(p, mean) * p.scale,
-    )  # fmt: skip
+    )
     rows = []
     for k in range(n):
         test = composite_test(panel, range(k * PROBES, (k + 1) * PROBES))

@@ -32,9 +32,15 @@ def counts(world: World, n: int, seed: int) -> Arrays:
     for k in range(n):
         data = draw(world, rng, OUTCOMES, shared=SHARED)
         tally = tally_extremes(
-            data.values, data.groups, data.subjects, images=data.images, higher_is_better=[True] * OUTCOMES,
-            yes_no=[world.yes_no] * OUTCOMES, n_permutations=199, seed=seed + k,
-        )  # fmt: skip
+            data.values,
+            data.groups,
+            data.subjects,
+            images=data.images,
+            higher_is_better=[True] * OUTCOMES,
+            yes_no=[world.yes_no] * OUTCOMES,
+            n_permutations=199,
+            seed=seed + k,
+        )
         if tally is None:
             found.append((1.0, 1.0, 0.0))
             continue

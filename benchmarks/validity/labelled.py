@@ -138,7 +138,7 @@ def draw(world: LabelWorld, rng: np.random.Generator) -> Labelled:
 
 def _rare(
     strata: np.ndarray, group: np.ndarray, labels: int, rng: np.random.Generator
-) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
+) -> tuple[np.ndarray, np.ndarray]:
     """Draw as many answers of every class of a group: probabilities differ up to the ratio of the classes."""
     size = np.bincount(strata)
     classes = np.bincount([int(group[strata == k][0]) for k in range(len(size))])

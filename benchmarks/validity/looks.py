@@ -99,12 +99,21 @@ def _tested(
     tests = gap_tests(p, joint.observed, joint.max_t_permuted, np.full(data.values.shape[1], world.yes_no))
     rows = [
         DisparityRow(
-            raw=1.0, p_value=float(value), minimum_effect_p=test.exceeds_p(bound) if test else None,
-            equivalence_p=test.equivalence_p(bound) if test and world.gap else None, smallest_effect=bound, status=OK,
-            dependent_groups=False, n_images=1, n_subjects=1, n_missing=0, n_permutations=n_permutations, groups=(),
+            raw=1.0,
+            p_value=float(value),
+            minimum_effect_p=test.exceeds_p(bound) if test else None,
+            equivalence_p=test.equivalence_p(bound) if test and world.gap else None,
+            smallest_effect=bound,
+            status=OK,
+            dependent_groups=False,
+            n_images=1,
+            n_subjects=1,
+            n_missing=0,
+            n_permutations=n_permutations,
+            groups=(),
         )
         for value, test in zip(p_values(joint.max_t, joint.max_t_permuted), tests, strict=True)
-    ]  # fmt: skip
+    ]
 
     def primary(t: np.ndarray) -> np.ndarray:
         return t.reshape(*t.shape[:-1], -1, SCORERS, PROBES)[..., 0, :].mean(axis=-1)

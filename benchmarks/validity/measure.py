@@ -28,9 +28,15 @@ INVERTED = ("low", "high", "mde80", "equivalence_p", "exceeds_p")
 
 
 def measure(
-    world: World, data: Data, *, n_permutations: int, seed: int, bound: float = 0.05, alpha: float = 0.05,
+    world: World,
+    data: Data,
+    *,
+    n_permutations: int,
+    seed: int,
+    bound: float = 0.05,
+    alpha: float = 0.05,
     inverted: Collection[str] = INVERTED,
-) -> Arrays:  # fmt: skip
+) -> Arrays:
     """Return the numbers of many disparity rows, each (columns,); of `INVERTED` those that are named in `inverted`.
 
     p, js_p, kruskal_p, welch_p, raw, excess, shrunken, low, high, equivalence_p and exceeds_p of `bound`, and mde80 at

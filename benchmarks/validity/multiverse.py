@@ -68,9 +68,13 @@ def _one(world: World, data: Data, rng: np.random.Generator, seed: int) -> dict[
         return Design(shares[order], names, covariate[order], ("age",)), np.ones(len(people), dtype=bool)
 
     joint = joint_statistics(
-        entries, [str(one) for one in people[order]], tests, yes_no=[False] * values.shape[1],
-        settings=PanelSettings(n_permutations=PERMUTATIONS, seed=seed), adjustment=adjustment,
-    )  # fmt: skip
+        entries,
+        [str(one) for one in people[order]],
+        tests,
+        yes_no=[False] * values.shape[1],
+        settings=PanelSettings(n_permutations=PERMUTATIONS, seed=seed),
+        adjustment=adjustment,
+    )
     assert joint is not None
     gaps = np.array([one.raw for one in joint.found])
     t = np.array([one.max_t for one in joint.found])

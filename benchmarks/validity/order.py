@@ -45,9 +45,15 @@ def order(world: World, n: int, seed: int) -> Arrays:
         model = np.array([int(row.name) for row in table.rows])
         noisier = table.better & (model[:, None] > model[None])
         before = ordered(values, Data(values[0], groups, subjects, images), 199, seed + k)
-        found.append((
-            table.better.any(), noisier.any(), (table.better & ~noisier).any(), before.any(), np.tril(before).any(),
-        ))  # fmt: skip
+        found.append(
+            (
+                table.better.any(),
+                noisier.any(),
+                (table.better & ~noisier).any(),
+                before.any(),
+                np.tril(before).any(),
+            )
+        )
     names = ("ordered", "noisier_better", "quiet_better", "ordered_before", "noisier_before")
     return dict(zip(names, np.array(found, dtype=float).T, strict=True))
 

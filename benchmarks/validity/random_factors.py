@@ -78,10 +78,19 @@ def wordings(world: World, n: int, seed: int) -> Arrays:
         assert found is not None
         p = np.nan
         if world.condition in COMPARED and world.sizes == THREE and world.gap <= 0.25:
-            p = disparity(
-                values.mean(axis=1), groups, subjects, images=images, n_permutations=199, n_bootstrap=0, seed=seed + k,
-                value_range=(-9.0, 9.0),
-            ).p_value or np.nan  # fmt: skip
+            p = (
+                disparity(
+                    values.mean(axis=1),
+                    groups,
+                    subjects,
+                    images=images,
+                    n_permutations=199,
+                    n_bootstrap=0,
+                    seed=seed + k,
+                    value_range=(-9.0, 9.0),
+                ).p_value
+                or np.nan
+            )
         out.append((found.holds, found.gap_low <= world.true_gap <= found.gap_high, found.gap_high - found.gap_low, p))
     holds, covered, width, p = np.array(out, dtype=float).T
     return {"holds": holds, "covered": covered, "width": width / answer_sd(world.outcome), "p": p}

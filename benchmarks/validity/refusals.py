@@ -78,17 +78,20 @@ def bounds(world: World, n: int, seed: int) -> Arrays:
     low, high = ((1 - share) * mean + share * end for end in ends)
     pairs = ~np.eye(len(mean), dtype=bool)
     truths = (
-        max(0.0, float((low[:, None] - high)[pairs].max())), float(np.ptp(mean)),
+        max(0.0, float((low[:, None] - high)[pairs].max())),
+        float(np.ptp(mean)),
         float((high[:, None] - low)[pairs].max()),
-    )  # fmt: skip
+    )
     rows = []
     for j in range(n):
         possible = refusal_ends(data.values[:, j], hidden[:, j], ends)
         found = np.array(bounds_between(possible, data.groups, data.subjects), dtype=float)
-        rows.append([
-            *(found[2] - 1e-9 <= truth <= found[3] + 1e-9 for truth in truths),
-            *(found[0] - 1e-9 <= truth <= found[1] + 1e-9 for truth in truths),
-            found[3] - found[2],
-        ])  # fmt: skip
+        rows.append(
+            [
+                *(found[2] - 1e-9 <= truth <= found[3] + 1e-9 for truth in truths),
+                *(found[0] - 1e-9 <= truth <= found[1] + 1e-9 for truth in truths),
+                found[3] - found[2],
+            ]
+        )
     names = (*TRUTHS, *(f"{truth}, no interval" for truth in TRUTHS), "width")
     return dict(zip(names, np.array(rows, dtype=float).T, strict=True))

@@ -176,13 +176,16 @@ def _claims(rows: Sequence[Row]) -> list[list[str]]:
         groups.setdefault((row.claim, row.bound, row.quantity if row.bound == FREE else ""), []).append(row)
     return [
         [
-            _heading(claim), claim, quantity, bound,
+            _heading(claim),
+            claim,
+            quantity,
+            bound,
             *(str(sum(row.verdict == verdict for row in group)) for verdict in ("yes", "within error", "no")),
             *(group[0].number(end(row.value for row in group)) for end in (min, max)),
             "" if bound == FREE else _where(min(group, key=_margin), len({row.quantity for row in group}) > 1),
         ]
         for (claim, bound, quantity), group in groups.items()
-    ]  # fmt: skip
+    ]
 
 
 def _margin(row: Row) -> float:
@@ -253,9 +256,12 @@ def _estimates(ax: Any, rows: Sequence[Row]) -> None:
     ax.plot(GAPS, GAPS, color=INK, lw=1, ls=":", label="the truth")
     for quantity, colour, marker in (("raw", ORANGE, "s"), ("shrunken", BLUE, "o"), ("excess", GREY, "^")):
         ax.plot(
-            GAPS, [gap + bias[name, quantity] for gap, name in zip(GAPS, names, strict=True)], marker + "-",
-            color=colour, label=f"mean {quantity}",
-        )  # fmt: skip
+            GAPS,
+            [gap + bias[name, quantity] for gap, name in zip(GAPS, names, strict=True)],
+            marker + "-",
+            color=colour,
+            label=f"mean {quantity}",
+        )
     ax.set(xlabel="true gap of the smallest group, SD of one answer", ylabel=f"estimate, SD (one SD = {unit:g})")
     ax.legend(frameon=False)
 
@@ -269,9 +275,13 @@ def _power(rows: Sequence[Row]) -> Any:
             own = {r.quantity: r for r in curves if r.world == world}
             found = [own[f"{m:g} x mde80"] for m in MULTIPLES]
             ax.errorbar(
-                MULTIPLES, [100 * r.value for r in found], yerr=[200 * r.error for r in found], fmt="o-", color=colour,
+                MULTIPLES,
+                [100 * r.value for r in found],
+                yerr=[200 * r.error for r in found],
+                fmt="o-",
+                color=colour,
                 label=world,
-            )  # fmt: skip
+            )
         ax.axhline(80, color=INK, lw=0.8, ls=":")
         ax.axvline(1, color=INK, lw=0.8, ls=":")
         ax.set(

@@ -75,9 +75,14 @@ def describe(world: World) -> str:
 
 
 def rate_row(
-    claim: str, world: str, quantity: str, hits: np.ndarray, low: float | None = None, high: float | None = None,
+    claim: str,
+    world: str,
+    quantity: str,
+    hits: np.ndarray,
+    low: float | None = None,
+    high: float | None = None,
     before: np.ndarray | None = None,
-) -> Row:  # fmt: skip
+) -> Row:
     """A share of data sets, with its binomial standard error; no bound where both ends are None.
 
     hits: True or 1, False or 0, NaN where a data set does not count; before: the same by the method of 0.3.0.
@@ -89,9 +94,16 @@ def rate_row(
 
 
 def mean_row(
-    claim: str, world: str, quantity: str, values: np.ndarray, low: float | None = None, high: float | None = None, *,
-    percent: bool = False, before: np.ndarray | None = None,
-) -> Row:  # fmt: skip
+    claim: str,
+    world: str,
+    quantity: str,
+    values: np.ndarray,
+    low: float | None = None,
+    high: float | None = None,
+    *,
+    percent: bool = False,
+    before: np.ndarray | None = None,
+) -> Row:
     """A mean over data sets, with its standard error; NaN where a data set does not count."""
     known = values[np.isfinite(values)]
     n, value, error = len(known), float(known.mean()), float(known.std(ddof=1) / math.sqrt(len(known)))
@@ -100,9 +112,18 @@ def mean_row(
 
 
 def _row(
-    claim: str, world: str, quantity: str, value: float, error: float, n: int, low: float | None, high: float | None,
-    percent: bool, before: np.ndarray | None, simulated: int,
-) -> Row:  # fmt: skip
+    claim: str,
+    world: str,
+    quantity: str,
+    value: float,
+    error: float,
+    n: int,
+    low: float | None,
+    high: float | None,
+    percent: bool,
+    before: np.ndarray | None,
+    simulated: int,
+) -> Row:
     bound, verdict, before_verdict = FREE, "", ""
     earlier = None if before is None or np.isnan(before).all() else float(np.nanmean(before))
     if low is not None or high is not None:

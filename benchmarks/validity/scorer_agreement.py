@@ -62,9 +62,13 @@ def intervals(world: World, n: int, seed: int) -> Arrays:
     truth, found = _truth(world), []
     for k in range(n):
         one = clustered_agreement(
-            first[:, k], second[:, k], data.subjects,
-            classes=(_sign(first[:, k], world), _sign(second[:, k], world)), n_bootstrap=200, seed=seed + k,
-        )  # fmt: skip
+            first[:, k],
+            second[:, k],
+            data.subjects,
+            classes=(_sign(first[:, k], world), _sign(second[:, k], world)),
+            n_bootstrap=200,
+            seed=seed + k,
+        )
         assert one.kappa is not None
         pairs = ((one.rho, truth[0]), (one.kappa, truth[1]))
         found.append([np.nan if e.low is None or e.high is None else e.low <= t <= e.high for e, t in pairs])

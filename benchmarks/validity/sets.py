@@ -40,6 +40,4 @@ def _tests(world: World, n: int, seed: int, n_permutations: int) -> list[Matched
     if world.condition == "missing":
         share = np.array([LACKING.get(k, 0.0) for k in range(versions)])[version]
         values[rng.random(len(values)) < share] = np.nan
-    return matched_panel(
-        values, version, sets, higher_is_better=[True] * n, n_permutations=n_permutations, seed=seed
-    )  # fmt: skip
+    return matched_panel(values, version, sets, higher_is_better=[True] * n, n_permutations=n_permutations, seed=seed)

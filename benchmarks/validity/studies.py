@@ -256,9 +256,15 @@ def distance(world: World, n: int, seed: int, n_permutations: int = 199, n_boots
         second = shared.values + 0.3 + 0.1 * rng.normal(size=shared.values.shape)
         first = shared.values + 0.05 * rng.normal(size=shared.values.shape)
         found = fingerprint_distance(
-            first, second, shared.groups, shared.subjects, images=shared.images,
-            n_permutations=n_permutations, n_bootstrap=n_bootstrap, seed=seed + k,
-        )  # fmt: skip
+            first,
+            second,
+            shared.groups,
+            shared.subjects,
+            images=shared.images,
+            n_permutations=n_permutations,
+            n_bootstrap=n_bootstrap,
+            seed=seed + k,
+        )
         p.append(found.p_value)
         low.append(found.ci_low)
     return {"p": np.array(p, dtype=float), "low": np.array(low, dtype=float)}

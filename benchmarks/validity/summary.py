@@ -59,11 +59,18 @@ def _units(world: World, found: Arrays) -> list[Row]:
 def _family(world: World, found: Arrays) -> list[Row]:
     where = "6 correlated probes x 4 cuts, all null"
     return [
-        rate_row("Family-wise error after Holm: at most 5 %", where, "any of 24 rows significant",
-                 rejected(found["smallest_adjusted"]), None, 0.05),
-        rate_row("Type-I error, no group differs: 4-6 %", where, "composite p",
-                 rejected(found["composite_p"]), 0.04, 0.06),
-    ]  # fmt: skip
+        rate_row(
+            "Family-wise error after Holm: at most 5 %",
+            where,
+            "any of 24 rows significant",
+            rejected(found["smallest_adjusted"]),
+            None,
+            0.05,
+        ),
+        rate_row(
+            "Type-I error, no group differs: 4-6 %", where, "composite p", rejected(found["composite_p"]), 0.04, 0.06
+        ),
+    ]
 
 
 def _coverage(world: World, found: Arrays) -> list[Row]:
@@ -126,8 +133,10 @@ def _bounds(world: World, found: Arrays) -> list[Row]:
     where = f"{world.outcome}, {people}, refused {'/'.join(f'{100 * rate:g}' for rate in rates)} %"
     where += f", gap {world.gap:.2g} SD ({world.where})" if world.gap else ""
     claim = "Coverage of the interval of the bounds under refusals: at least 93 %"
-    rows = [rate_row(claim, where, f"truth: {name}", found[name], 0.93, None, found[f"{name}, no interval"])
-            for name in TRUTHS]  # fmt: skip
+    rows = [
+        rate_row(claim, where, f"truth: {name}", found[name], 0.93, None, found[f"{name}, no interval"])
+        for name in TRUTHS
+    ]
     return [*rows, mean_row("Width of the interval of the bounds", where, "mean width", found["width"])]
 
 
@@ -150,9 +159,16 @@ def _minimum_effect(world: World, found: Arrays) -> list[Row]:
 def _whole_run(world: World, found: Arrays) -> list[Row]:
     where = "6 scorers x 2 probes x 2 cuts, " + ("one probe of each with a gap" if world.gap else "no gap")
     rows = [
-        rate_row("Family-wise error over the whole run: at most 5.5 %", where, "any false claim, weighted Holm",
-                 found["run"], None, 0.055, found["scorers"])
-    ]  # fmt: skip
+        rate_row(
+            "Family-wise error over the whole run: at most 5.5 %",
+            where,
+            "any false claim, weighted Holm",
+            found["run"],
+            None,
+            0.055,
+            found["scorers"],
+        )
+    ]
     for name, words in (("scorers", "Holm scorer by scorer"), ("composites_first", "composites first")):
         claim = "Family-wise error of other corrections, for reference"
         rows.append(rate_row(claim, where, words, found[name]))
@@ -298,8 +314,10 @@ def _refusals(world: World, found: Arrays) -> list[Row]:
     where = f"{describe(world)}, 3 questions of which one group refuses one"
     other = "plain mean of what was answered"
     if world.gap:
-        return [rate_row("Power with refused questions", where, name, rejected(found[key]))
-                for key, name in (("p_adjusted", "p_value"), ("p_plain", other))]  # fmt: skip
+        return [
+            rate_row("Power with refused questions", where, name, rejected(found[key]))
+            for key, name in (("p_adjusted", "p_value"), ("p_plain", other))
+        ]
     return [
         rate_row(
             "Type-I error, no gap within any question: 4-6 %",
@@ -346,17 +364,25 @@ def _severity(world: World, found: Arrays) -> list[Row]:
 def _naming(world: World, found: Arrays) -> list[Row]:
     where = describe(world)
     rows = [
-        rate_row("Confidence set of the worst group: at least 95 %", where, "holds the worst group",
-                 found["covered"], 0.95, None),
+        rate_row(
+            "Confidence set of the worst group: at least 95 %",
+            where,
+            "holds the worst group",
+            found["covered"],
+            0.95,
+            None,
+        ),
         mean_row("Groups in the confidence set of the worst", where, "mean number", found["size"]),
-    ]  # fmt: skip
+    ]
     if world.gap:
         names = {"worst_right": ("worst group", "worst_by_means")}
         if "two" in world.where:
             names = {"pair_right": ("pair", "pair_by_means")} | names
         wrong = {key: np.where(found["p"] <= ALPHA, 1 - found[key], np.nan) for key in found}
-        rows += [rate_row("Named wrongly in a significant row", where, name, wrong[key], before=wrong[means])
-                 for key, (name, means) in names.items()]  # fmt: skip
+        rows += [
+            rate_row("Named wrongly in a significant row", where, name, wrong[key], before=wrong[means])
+            for key, (name, means) in names.items()
+        ]
     return rows
 
 
@@ -443,8 +469,11 @@ def _adjusted(world: World, found: Arrays) -> list[Row]:
         if world.condition in ("spread", "images"):
             claim, low, high = "Type-I error, unequal spread or images: at most 7 %", None, 0.07
         rows.append(rate_row(claim, where, "adjusted p", rejected(found["p"]), low, high))
-        rows.append(rate_row("The covariate's effect taken for the group's", where, "p without adjustment",
-                             rejected(found["raw_p"])))  # fmt: skip
+        rows.append(
+            rate_row(
+                "The covariate's effect taken for the group's", where, "p without adjustment", rejected(found["raw_p"])
+            )
+        )
     else:
         rows.append(rate_row("Power of the adjusted test", where, "adjusted p", rejected(found["p"])))
     for name, claim, ends in (

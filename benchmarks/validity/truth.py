@@ -78,10 +78,21 @@ def _disparities(work: Path, model: str, *overrides: str) -> list[dict[str, Any]
     if not kept.exists():
         env = {**os.environ, "FP2_ROOT": str((work / "runs").resolve()), "COLUMNS": "110"}
         done = subprocess.run(
-            [sys.executable, "launch.py", f"model={model}", "scorer=valence", "report=none", "tracking=none",
-             *overrides],
-            env=env, cwd=ROOT, capture_output=True, text=True, check=False,
-        )  # fmt: skip
+            [
+                sys.executable,
+                "launch.py",
+                f"model={model}",
+                "scorer=valence",
+                "report=none",
+                "tracking=none",
+                *overrides,
+            ],
+            env=env,
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
         path = re.search(r"^results +(\S+)$", done.stdout, re.MULTILINE)
         if done.returncode or path is None:
             raise RuntimeError(f"the run of {model} failed: {done.stderr[-2000:]}")

@@ -131,9 +131,11 @@ def evaluate(
         engine = dataset = None
         if answers is not None or not isinstance(model, str):
             of_answers = answers is not None
-            given = given_answers(answers, model, name, plain["model"], plain["engine"]) if of_answers else (
-                given_model(model, name)
-            )  # fmt: skip
+            given = (
+                given_answers(answers, model, name, plain["model"], plain["engine"])
+                if of_answers
+                else (given_model(model, name))
+            )
             plain["model"], plain["engine"], engine = dict(given.model), dict(given.engine), given.make
         if not isinstance(data, str):
             folder = Path(plain["paths"]["data"])
@@ -152,9 +154,12 @@ def evaluate(
         config = _checked(plain)
         check_typed(overrides, [config])
         outcome = run(
-            config, fresh_folder(Path(config.paths.outputs)), sources, Progress(quiet=not progress),
+            config,
+            fresh_folder(Path(config.paths.outputs)),
+            sources,
+            Progress(quiet=not progress),
             CallerObjects(engine, dataset, objects),
-        )  # fmt: skip
+        )
     if outcome.message:
         warnings.warn(outcome.message, stacklevel=2)
     return Run(outcome.results, outcome.folder, outcome.message)
@@ -341,11 +346,19 @@ def disparity(
         raise Fp2Error(problem, where="fp2.disparity", fix="Give value_range=(LOW, HIGH)")
     try:
         row = compare_groups(
-            outcome, columns["groups"].astype(str).astype(object), columns["subjects"],
-            images=columns.get("images"), higher_is_better=higher_is_better, value_range=value_range,
-            smallest_effect=smallest_effect, min_subjects=min_subjects, alpha=alpha, n_permutations=n_permutations,
-            n_bootstrap=n_bootstrap, seed=seed,
-        )  # fmt: skip
+            outcome,
+            columns["groups"].astype(str).astype(object),
+            columns["subjects"],
+            images=columns.get("images"),
+            higher_is_better=higher_is_better,
+            value_range=value_range,
+            smallest_effect=smallest_effect,
+            min_subjects=min_subjects,
+            alpha=alpha,
+            n_permutations=n_permutations,
+            n_bootstrap=n_bootstrap,
+            seed=seed,
+        )
     except ValueError as error:
         raise Fp2Error(str(error), where="fp2.disparity") from error
     return Disparity(adjust([row], "none", alpha)[0], int((~has_group).sum()))

@@ -241,9 +241,7 @@ class Comparison:
         """Centred group means of the primary scorer: one row per pair, cut, probe and group."""
         return self._frame("profiles")
 
-    def profile(
-        self, cut: str | None = None, probe: str | None = None, pair: int = 0, ax: Axes | None = None
-    ) -> Axes:  # fmt: skip
+    def profile(self, cut: str | None = None, probe: str | None = None, pair: int = 0, ax: Axes | None = None) -> Axes:
         """Draw the group means of two runs for one probe of the primary scorer, each less its mean over groups.
 
         Parameters
@@ -511,10 +509,14 @@ def _verdicts(results: RunResults) -> str:
     for cut in results["cuts"]:
         for probe, row in reading.rows_of(results, cut).items():
             cells = (
-                reading.cut_label(cut), labels[probe], reading.number(row["raw"]), reading.number(row["null_mean"]),
-                reading.probability(row["adjusted_p"]), reading.verdict_words(row["verdict"]),
+                reading.cut_label(cut),
+                labels[probe],
+                reading.number(row["raw"]),
+                reading.number(row["null_mean"]),
+                reading.probability(row["adjusted_p"]),
+                reading.verdict_words(row["verdict"]),
                 *(reading.plain(group or reading.DASH) for group in reading.extreme_groups(row)),
-            )  # fmt: skip
+            )
             html_rows.append("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in cells) + "</tr>")
     head = "".join(f"<th>{name}</th>" for name in names)
     return _scrolled(f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(html_rows)}</tbody></table>")

@@ -138,9 +138,15 @@ def ask(
 
 
 def _in_passes(
-    storage: Storage, engine: Engine, budget: _Budget, attempts: int, shard: Shard,
-    tick: Callable[[int, int], None], saw: Callable[[Sequence[Answer]], None], stack: ExitStack,
-) -> str | None:  # fmt: skip
+    storage: Storage,
+    engine: Engine,
+    budget: _Budget,
+    attempts: int,
+    shard: Shard,
+    tick: Callable[[int, int], None],
+    saw: Callable[[Sequence[Answer]], None],
+    stack: ExitStack,
+) -> str | None:
     """Ask up to `attempts` times for what is missing; return why the run ended early, or None.
 
     What another run is asking is left to it; its answers are taken over when it is done, and asked where it is not.

@@ -44,9 +44,14 @@ class RowStorage:
     """The answers of a plan in the response store (see `fp2.ask.storage.Storage`); no model is loaded."""
 
     def __init__(
-        self, plan: Plan, engine: Engine, decoding: Decoding, store: ResponseStore, writing: Writing = of_nobody,
+        self,
+        plan: Plan,
+        engine: Engine,
+        decoding: Decoding,
+        store: ResponseStore,
+        writing: Writing = of_nobody,
         model: str = "",
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.plan, self._engine, self._store, self.writing, self._model = plan, engine, store, writing, model
         self._longest, self._too_long = decoding.longest_answer, "far more than the tokens asked for make"
         if isinstance(engine, SuppliesAnswers):  # how they were generated is not known
@@ -180,13 +185,18 @@ class RowStorage:
             same = (task.path, task.subject_id, task.variant, canonical_json(dict(task.variant_params)))
             together.setdefault(same if item else task.image_id, []).append(task)
         return [
-            first if not others else replace(first, questions=tuple(
-                replace(question, question_id=f"{question.question_id}{ITEM}{self._task[task.image_id]}")
-                for task in (first, *others)
-                for question in task.questions
-            ))
+            first
+            if not others
+            else replace(
+                first,
+                questions=tuple(
+                    replace(question, question_id=f"{question.question_id}{ITEM}{self._task[task.image_id]}")
+                    for task in (first, *others)
+                    for question in task.questions
+                ),
+            )
             for first, *others in together.values()
-        ]  # fmt: skip
+        ]
 
     def _position(self, image_id: str, question_id: str) -> tuple[int, int]:
         """Return where the digest of an answer is: the number of its stimulus, and that of its question."""

@@ -89,9 +89,13 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_response(HTTPStatus.SEE_OTHER if response.location is not None else status)
         for key, value in {
             **({} if response.location is None else {"Location": response.location}),
-            "Content-Type": response.kind, "Content-Length": str(len(response.body)), "Cache-Control": "no-store",
-            "Content-Security-Policy": _POLICY, "X-Content-Type-Options": "nosniff", "Referrer-Policy": "same-origin",
-        }.items():  # fmt: skip
+            "Content-Type": response.kind,
+            "Content-Length": str(len(response.body)),
+            "Cache-Control": "no-store",
+            "Content-Security-Policy": _POLICY,
+            "X-Content-Type-Options": "nosniff",
+            "Referrer-Policy": "same-origin",
+        }.items():
             self.send_header(key, value)
         self.end_headers()
         self.wfile.write(response.body)

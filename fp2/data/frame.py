@@ -40,9 +40,13 @@ class Frame(DataSource[FrameOptions]):
 
 
 def dataset_of(
-    frame: pd.DataFrame, folder: Path, columns: Mapping[str, str] | None = None, image_root: Path | None = None,
-    *, found: bool = True,
-) -> tuple[Dataset, str]:  # fmt: skip
+    frame: pd.DataFrame,
+    folder: Path,
+    columns: Mapping[str, str] | None = None,
+    image_root: Path | None = None,
+    *,
+    found: bool = True,
+) -> tuple[Dataset, str]:
     """Return a DataFrame as a data set, and the digest of its people.
 
     Parameters

@@ -35,9 +35,12 @@ def check_image_size(size: object) -> None:
 
 
 def with_image_size(
-    tasks: Sequence[ImageTask], people: pd.DataFrame, size: int | Mapping[str, int], note: Callable[[str], None],
+    tasks: Sequence[ImageTask],
+    people: pd.DataFrame,
+    size: int | Mapping[str, int],
+    note: Callable[[str], None],
     resample: str | None = None,
-) -> tuple[ImageTask, ...]:  # fmt: skip
+) -> tuple[ImageTask, ...]:
     """Return the stimuli, each resized if `size` says so (after its image variant is made).
 
     Parameters

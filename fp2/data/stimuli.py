@@ -66,9 +66,17 @@ class Stimulus:
     def task(self, questions: tuple[Question, ...]) -> ImageTask:
         """Return the task that asks `questions` about the stimulus."""
         return ImageTask(
-            self.image_id, self.subject_id, self.path, self.pixel_sha256, questions, self.variant, self.attributes,
-            self.params, self.change, self.second,
-        )  # fmt: skip
+            self.image_id,
+            self.subject_id,
+            self.path,
+            self.pixel_sha256,
+            questions,
+            self.variant,
+            self.attributes,
+            self.params,
+            self.change,
+            self.second,
+        )
 
 
 def make_stimuli(
@@ -112,9 +120,12 @@ def mirrored(shown: Stimulus) -> Stimulus:
     from PIL import ImageOps
 
     return replace(
-        shown, image_id=f"{shown.image_id}#{MIRRORED}", variant=MIRRORED, params={"version": VARIANT_VERSION},
+        shown,
+        image_id=f"{shown.image_id}#{MIRRORED}",
+        variant=MIRRORED,
+        params={"version": VARIANT_VERSION},
         change=ImageOps.mirror,
-    )  # fmt: skip
+    )
 
 
 def with_variant_id(shown: Stimulus) -> Stimulus:

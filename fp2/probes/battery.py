@@ -309,9 +309,7 @@ def _check_decoding(battery: Battery, where: str) -> None:
         raise Fp2Error("at temperature 0 the samples would be equal", where=where, fix=fix)
 
 
-def _checked(
-    content: object, allowed: tuple[str, ...], required: tuple[str, ...], where: str
-) -> Mapping[str, object]:  # fmt: skip
+def _checked(content: object, allowed: tuple[str, ...], required: tuple[str, ...], where: str) -> Mapping[str, object]:
     """Return a part of a battery's file, which is a mapping with these keys."""
     if not isinstance(content, Mapping):
         raise Fp2Error(f"not a mapping with the keys {', '.join(allowed)}", where=where)

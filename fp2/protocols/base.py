@@ -393,9 +393,7 @@ class Asks(Analyses[OptionsT]):
         variant = inputs.config.variant
         yield inputs.people, variant.kind, show(inputs.people, variant)
 
-    def assign_scores(
-        self, scores: pd.DataFrame, people: pd.DataFrame, scorers: Mapping[str, Scorer]
-    ) -> pd.DataFrame:  # fmt: skip
+    def assign_scores(self, scores: pd.DataFrame, people: pd.DataFrame, scorers: Mapping[str, Scorer]) -> pd.DataFrame:
         """Return the table of scores of answers as scores of people: unchanged where an answer is about one person.
 
         Parameters

@@ -45,9 +45,13 @@ class ScoreComparison:
         """Return the settings of a config."""
         a = config.analysis
         return cls(
-            alpha=a.alpha, correction=a.correction, min_subjects=a.min_subjects, n_permutations=a.permutations,
-            n_bootstrap=a.bootstrap, seed=config.seed,
-        )  # fmt: skip
+            alpha=a.alpha,
+            correction=a.correction,
+            min_subjects=a.min_subjects,
+            n_permutations=a.permutations,
+            n_bootstrap=a.bootstrap,
+            seed=config.seed,
+        )
 
 
 def score_settings(config: Config, smallest_effects: Mapping[str, float]) -> Block:
@@ -74,9 +78,13 @@ def describe_metric(
 ) -> ScorerFacts:
     """Return a metric as reports describe scorers."""
     return {
-        "name": name, "version": "1", "higher_is_better": higher_is_better, "value_range": list(value_range),
-        "smallest_effect": smallest_effect, "lexicon": None,
-    }  # fmt: skip
+        "name": name,
+        "version": "1",
+        "higher_is_better": higher_is_better,
+        "value_range": list(value_range),
+        "smallest_effect": smallest_effect,
+        "lexicon": None,
+    }
 
 
 def score_tables(people: pd.DataFrame, scores: pd.DataFrame) -> RunTables:

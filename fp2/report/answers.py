@@ -91,8 +91,13 @@ def answers_side_by_side(results: RunResults, sample: Sequence[SampledAnswer]) -
 def _quotes(row: ComparedRow, group: str, results: RunResults, sample: Sequence[SampledAnswer]) -> list[Cell]:
     """Return the first answers about a group to the probe of a row, in the order of the sample, which is random."""
     refusals = row["scorer"] == "refusal"
-    mine = [answer for answer in sample if answer["probe"] == row["probe"] and (refusals or not answer["refused"])
-            and group in (answer["groups"].get(row["cut"]) or "").split(", ")]  # fmt: skip
+    mine = [
+        answer
+        for answer in sample
+        if answer["probe"] == row["probe"]
+        and (refusals or not answer["refused"])
+        and group in (answer["groups"].get(row["cut"]) or "").split(", ")
+    ]
     scored = row["scorer"] == primary_scorer(results)
     return [
         Cell(
@@ -102,4 +107,4 @@ def _quotes(row: ComparedRow, group: str, results: RunResults, sample: Sequence[
             else "refusal" * answer["refused"],
         )
         for answer in mine[:MOST_QUOTES]
-    ]  # fmt: skip
+    ]

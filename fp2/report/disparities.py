@@ -172,10 +172,14 @@ def _disparity_tables(results: RunResults, scorers: Sequence[str]) -> Iterator[T
             ]
             table_rows.append(Row(cells))
         yield Table(
-            "disparities", columns, table_rows,
+            "disparities",
+            columns,
+            table_rows,
             f"{reading.sentence(reading.scorer_label(scorer))} by {cut_label(cut)} (worst: {end} mean)",
-            primary=scorer == _first_scorer(results), cut=cut, scorer=scorer,
-        )  # fmt: skip
+            primary=scorer == _first_scorer(results),
+            cut=cut,
+            scorer=scorer,
+        )
 
 
 def verdict_detail(row: ComparedRow) -> str:
@@ -260,8 +264,9 @@ def _agreement(results: RunResults, scorer: str) -> str:
     same_dimension: list[str] = next((names for names in dimensions.values() if scorer in names), [])
     other_names = [
         f"{reading.scorer_label(name)} {_agrees(other)}"
-        for name in same_dimension if name != scorer and (other := records.get(name))
-    ]  # fmt: skip
+        for name in same_dimension
+        if name != scorer and (other := records.get(name))
+    ]
     fitted = "; it is fitted to such answers" if record["fitted"] else ""
     return (
         f"{reading.sentence(reading.scorer_label(scorer))}: {covered}of {record['n']} {record['answers']}, "
@@ -330,9 +335,11 @@ def _means(results: RunResults) -> Iterator[Table]:
         scale = Scale(ranges[scorer], [g["mean"] for g in groups.values()])
         sizes = results["dataset"]["groups"].get(cut, {})
         columns = [
-            Column("Group", Kind.NAME), Column("Subjects", sized, public=True),
-            Column("Images", sized, public=True), *(Column(labels[p], Kind.NUMBER, digits=2) for p in rows),
-        ]  # fmt: skip
+            Column("Group", Kind.NAME),
+            Column("Subjects", sized, public=True),
+            Column("Images", sized, public=True),
+            *(Column(labels[p], Kind.NUMBER, digits=2) for p in rows),
+        ]
         table_rows = []
         for group in reading.group_order(results, cut):
             size = sizes.get(group, {})

@@ -64,13 +64,19 @@ def radars(runs: Sequence[RunResults], cuts: Sequence[str], names: Sequence[str]
     title = f"Bias fingerprint: {scorer} disparity by probe"
     return [
         radar(
-            title, cut, labels,
-            [(name, index if several else None, rows_of(run, cut))
-             for index, (name, run) in enumerate(zip(named, runs, strict=True)) if rows_of(run, cut)],
-            end, panel=cut_label(cut) + ("" if several else _composite_line(runs[0], cut)),
+            title,
+            cut,
+            labels,
+            [
+                (name, index if several else None, rows_of(run, cut))
+                for index, (name, run) in enumerate(zip(named, runs, strict=True))
+                if rows_of(run, cut)
+            ],
+            end,
+            panel=cut_label(cut) + ("" if several else _composite_line(runs[0], cut)),
         )
         for cut in cuts
-    ]  # fmt: skip
+    ]
 
 
 def _composite_line(results: RunResults, cut: str) -> str:
@@ -109,9 +115,16 @@ def radar(
         for name, index, rows in runs_shown
     ]
     return Chart(
-        ChartKind.RADAR, f"radar_{cut}", title, series, Axis("disparity", 0.0, end), panel=panel, file=FINGERPRINT,
-        cut=cut, scorer=scorer,
-    )  # fmt: skip
+        ChartKind.RADAR,
+        f"radar_{cut}",
+        title,
+        series,
+        Axis("disparity", 0.0, end),
+        panel=panel,
+        file=FINGERPRINT,
+        cut=cut,
+        scorer=scorer,
+    )
 
 
 def interval_charts(results: RunResults) -> list[Chart]:
@@ -121,21 +134,36 @@ def interval_charts(results: RunResults) -> list[Chart]:
     """
     labels, scorers = probe_labels(results), scorer_names(results)
     ends = {
-        scorer: 1.04 * max([0.01, *(row[key] or 0.0 for row in results["disparities"]
-                                    if row["scorer"] == scorer for key in ("raw", "ci_high", "null_p95"))])
+        scorer: 1.04
+        * max(
+            [
+                0.01,
+                *(
+                    row[key] or 0.0
+                    for row in results["disparities"]
+                    if row["scorer"] == scorer
+                    for key in ("raw", "ci_high", "null_p95")
+                ),
+            ]
+        )
         for scorer in scorers
-    }  # fmt: skip
+    }
     return [
         Chart(
-            ChartKind.INTERVALS, f"intervals_{scorer}_{cut}",
+            ChartKind.INTERVALS,
+            f"intervals_{scorer}_{cut}",
             f"{scorer_label(scorer).capitalize()} disparity (max \u2212 min) and its null distribution",
             [Series([_point(row, answers_link(labels[probe], row)) for probe, row in rows.items()])],
             Axis(f"disparity of {scorer_label(scorer)} by {cut_label(cut)}", 0.0, ends[scorer]),
-            panel=cut_label(cut), file="intervals", cut=cut, scorer=scorer,
-            in_files=scorer == scorers[0], on_page=scorer != scorers[0],
+            panel=cut_label(cut),
+            file="intervals",
+            cut=cut,
+            scorer=scorer,
+            in_files=scorer == scorers[0],
+            on_page=scorer != scorers[0],
         )
         for cut, scorer, rows in panels(results, scorers)
-    ]  # fmt: skip
+    ]
 
 
 def differing(rows: Sequence[ComparedRow], results: RunResults, caption: str = "") -> Chart:
@@ -149,10 +177,14 @@ def differing(rows: Sequence[ComparedRow], results: RunResults, caption: str = "
     end = 1.04 * max([point.high or point.value or 0.0 for point in points] + [0.01])
     more = f"The {MOST_DIFFERING} largest of {len(rows)}. " if len(rows) > MOST_DIFFERING else ""
     return Chart(
-        ChartKind.INTERVALS, "differing", title, [Series(points)],
-        Axis(f"disparity of {scorer_label(primary_scorer(results))}", 0.0, end), caption=f"{more}{caption}".strip(),
+        ChartKind.INTERVALS,
+        "differing",
+        title,
+        [Series(points)],
+        Axis(f"disparity of {scorer_label(primary_scorer(results))}", 0.0, end),
+        caption=f"{more}{caption}".strip(),
         in_files=False,
-    )  # fmt: skip
+    )
 
 
 def _point(row: ComparedRow | None, label: str, name: str = "") -> Point:
@@ -167,9 +199,16 @@ def _point(row: ComparedRow | None, label: str, name: str = "") -> Point:
     if row["worst_group"] and row["significant"]:
         title += f"; worst {plain(row['worst_group'])}, best {plain(row['best_group'])}"
     return Point(
-        row["raw"], label, low=low, high=high, null_mean=row["null_mean"], null_p95=row["null_p95"],
-        filled=bool(row["significant"]), verdict=row["verdict"], title=title,
-    )  # fmt: skip
+        row["raw"],
+        label,
+        low=low,
+        high=high,
+        null_mean=row["null_mean"],
+        null_p95=row["null_p95"],
+        filled=bool(row["significant"]),
+        verdict=row["verdict"],
+        title=title,
+    )
 
 
 def heat(results: RunResults, cut: str) -> Chart:
@@ -195,16 +234,22 @@ def heat(results: RunResults, cut: str) -> Chart:
                 _mean(means.get((probe, group)), labels[probe], end_values.get(probe, {}).get(group, ""))
                 for probe in rows
             ],
-            group, subjects=sizes.get(group, {}).get("n_subjects", 0),
+            group,
+            subjects=sizes.get(group, {}).get("n_subjects", 0),
         )
         for group in group_order(results, cut)
-    ]  # fmt: skip
+    ]
     return Chart(
-        ChartKind.HEAT, f"heatmap_{re.sub(r'[^0-9A-Za-z_-]', '-', cut)}",
-        f"Mean {scorer_label(scorer)} by {cut_label(cut)} and probe", series, Axis("", low, high),
+        ChartKind.HEAT,
+        f"heatmap_{re.sub(r'[^0-9A-Za-z_-]', '-', cut)}",
+        f"Mean {scorer_label(scorer)} by {cut_label(cut)} and probe",
+        series,
+        Axis("", low, high),
         caption="▼ worse, ▲ better: clearest pair if significant. –: too few subjects with an answer.",
-        diverging=diverging, cut=cut, on_page=False,
-    )  # fmt: skip
+        diverging=diverging,
+        cut=cut,
+        on_page=False,
+    )
 
 
 def _mean(group: GroupRow | None, label: str, mark: str) -> Point:
@@ -220,10 +265,15 @@ def means(row: ComparedRow) -> Chart:
     largest mean), the band the null distribution up to its 95th percentile.
     """
     points = [
-        Point(group["mean"], f"{plain(group['group'])} (n={group['n_subjects']})", filled=bool(group["eligible"]),
-              subjects=group["n_subjects"])
-        for group in row["groups"] if group["mean"] is not None
-    ]  # fmt: skip
+        Point(
+            group["mean"],
+            f"{plain(group['group'])} (n={group['n_subjects']})",
+            filled=bool(group["eligible"]),
+            subjects=group["n_subjects"],
+        )
+        for group in row["groups"]
+        if group["mean"] is not None
+    ]
     raw, low, high = row["raw"], row["ci_low"], row["ci_high"]
     if raw is None:
         return Chart(
@@ -233,8 +283,12 @@ def means(row: ComparedRow) -> Chart:
     interval = [None if end is None else start + end for end in (low, high)]
     points.append(Point(start + raw, "disparity", low=interval[0], high=interval[1], verdict=row["verdict"]))
     return Chart(
-        ChartKind.INTERVALS, "means", "Group means", [Series(points)],
+        ChartKind.INTERVALS,
+        "means",
+        "Group means",
+        [Series(points)],
         Axis("group mean; last row: smallest mean plus the interval of the disparity; band: by chance"),
         references=[Reference(start, "null distribution, from the smallest mean", start + (row["null_p95"] or 0.0))],
-        panel=f"disparity {number(raw)}: {verdict_words(row['verdict'])}", filled="compared",
-    )  # fmt: skip
+        panel=f"disparity {number(raw)}: {verdict_words(row['verdict'])}",
+        filled="compared",
+    )

@@ -152,9 +152,14 @@ def draw_panels(charts: Sequence[Chart], path: Path, heading: Heading) -> Path:
         draw_heading(drawn, Heading("\n".join(title), text_lines, heading.remark))
         if labels:
             drawn.legend(
-                handles=[_labelled(legend[label], label) for label in labels], loc="lower center", ncols=legend_width,
-                bbox_to_anchor=(0.5, foot / height), frameon=False, fontsize=8, handlelength=2.8,
-            ).set_in_layout(False)  # fmt: skip
+                handles=[_labelled(legend[label], label) for label in labels],
+                loc="lower center",
+                ncols=legend_width,
+                bbox_to_anchor=(0.5, foot / height),
+                frameon=False,
+                fontsize=8,
+                handlelength=2.8,
+            ).set_in_layout(False)
         if captions:
             drawn.text(0.15 / width, 0.12 / height, captions, fontsize=7.5, color=FAINT, linespacing=1.3)
         return save(drawn, path)
@@ -185,9 +190,14 @@ def draw_chart(axes: Axes, chart: Chart) -> Axes:
 def _draw(axes: Axes, chart: Chart, wide: float) -> Legend:
     """Draw one panel of `wide` inches with its heading, and return what its legend explains."""
     drawing: dict[ChartKind, Callable[[Axes, Chart], Legend]] = {
-        ChartKind.INTERVALS: _intervals, ChartKind.RADAR: _radar, ChartKind.HEAT: _heat, ChartKind.BARS: _bars,
-        ChartKind.LINES: _lines, ChartKind.POINTS: _points, ChartKind.HISTOGRAM: _histogram,
-    }  # fmt: skip
+        ChartKind.INTERVALS: _intervals,
+        ChartKind.RADAR: _radar,
+        ChartKind.HEAT: _heat,
+        ChartKind.BARS: _bars,
+        ChartKind.LINES: _lines,
+        ChartKind.POINTS: _points,
+        ChartKind.HISTOGRAM: _histogram,
+    }
     legend = drawing[chart.kind](axes, chart)
     title, _, subtitle = chart.panel.partition("\n")
     radar = chart.kind is ChartKind.RADAR
@@ -200,10 +210,15 @@ def _draw(axes: Axes, chart: Chart, wide: float) -> Legend:
         axes.set_title(title_lines, loc="center" if radar else "left", pad=pad, fontsize=10.5)
     if subtitle:
         axes.annotate(
-            wrapped(subtitle, int(wide / _LETTER * 9 / 8.5), 1), (0.5 if radar else 0.0, 1), (0, over),
-            xycoords="axes fraction", textcoords="offset points", ha="center" if radar else "left", fontsize=8,
+            wrapped(subtitle, int(wide / _LETTER * 9 / 8.5), 1),
+            (0.5 if radar else 0.0, 1),
+            (0, over),
+            xycoords="axes fraction",
+            textcoords="offset points",
+            ha="center" if radar else "left",
+            fontsize=8,
             color=FAINT,
-        )  # fmt: skip
+        )
     return legend
 
 
@@ -423,9 +438,15 @@ def _bars(axes: Axes, chart: Chart) -> Legend:
             end = min(point.value, point.low or 0.0) if is_negative else max(point.value, point.high or 0.0)
             if tall * _row_height(chart, len(labels)) > 0.1:
                 axes.annotate(
-                    number(point.value, 2), (end, y), (-3 if is_negative else 3, 0), textcoords="offset points",
-                    va="center", ha="right" if is_negative else "left", fontsize=7.5, color=INK,
-                )  # fmt: skip
+                    number(point.value, 2),
+                    (end, y),
+                    (-3 if is_negative else 3, 0),
+                    textcoords="offset points",
+                    va="center",
+                    ha="right" if is_negative else "left",
+                    fontsize=7.5,
+                    color=INK,
+                )
             if _with_verdicts(chart) and point.verdict:
                 _beside(axes, y, verdict_words(point.verdict), mark_of(point.verdict).emphasised)
     return _series_handles(chart) | legend
@@ -453,9 +474,15 @@ def _radar(axes: Axes, chart: Chart) -> Legend:
             continue
         is_upside_down = math.pi < angle  # a label that would be upside down is turned round
         polar.text(
-            angle, end * 1.04, wrapped(label, 18, 1), ha="right" if is_upside_down else "left", va="center", fontsize=7,
-            rotation=math.degrees(math.pi / 2 - angle) + 180 * is_upside_down, rotation_mode="anchor",
-        )  # fmt: skip
+            angle,
+            end * 1.04,
+            wrapped(label, 18, 1),
+            ha="right" if is_upside_down else "left",
+            va="center",
+            fontsize=7,
+            rotation=math.degrees(math.pi / 2 - angle) + 180 * is_upside_down,
+            rotation_mode="anchor",
+        )
     if not n:
         return {}
     for key, look in (("null_p95", {"linewidth": 0}), ("null_mean", {"linestyle": (0, (4, 3)), "linewidth": 0.9})):
@@ -545,9 +572,15 @@ def _heat(axes: Axes, chart: Chart) -> Legend:
             mark = {"low": LOW, "high": HIGH, "significant": "*"}.get(point.mark, "")
             text = f"{number(point.value, digits)}{' ' if mark and mark != '*' else ''}{mark}"
             axes.text(
-                x + 0.5, y + 0.5, text if column >= 0.45 else mark, ha="center", va="center", fontsize=size,
-                color=FAINT if level is None else "white" if dark else INK, weight="bold" if mark else "normal",
-            ).set_in_layout(False)  # fmt: skip
+                x + 0.5,
+                y + 0.5,
+                text if column >= 0.45 else mark,
+                ha="center",
+                va="center",
+                fontsize=size,
+                color=FAINT if level is None else "white" if dark else INK,
+                weight="bold" if mark else "normal",
+            ).set_in_layout(False)
     axes.set(xlim=(0, max(len(labels), 1)), ylim=(max(len(chart.series), 1), 0))
     flat = column >= _FLAT
     axes.set_xticks(

@@ -187,11 +187,21 @@ def _cells(row: LeaderboardRow, current: str) -> list[Cell | Scalar]:
     severity = severity_words(row.severity, row.composite, row.complete)
     model = Cell(row.model, detail=", ".join(marks))
     return [
-        model, rank_cell(row.rank, row.rank_low, row.rank_high, row.severity),
+        model,
+        rank_cell(row.rank, row.rank_low, row.rank_high, row.severity),
         rank_interval(row.rank_low, row.rank_high),
-        row.ties, row.difference, row.composite, row.chance, row.magnitude,
-        row.p_value, severity, row.refused, row.n_subjects, row.created[:10], row.run_id,
-    ]  # fmt: skip
+        row.ties,
+        row.difference,
+        row.composite,
+        row.chance,
+        row.magnitude,
+        row.p_value,
+        severity,
+        row.refused,
+        row.n_subjects,
+        row.created[:10],
+        row.run_id,
+    ]
 
 
 def marks_of(row: LeaderboardRow) -> list[str]:

@@ -256,9 +256,13 @@ def countersign(envelope: Mapping[str, object], key: SigningKey) -> dict[str, An
 
 
 def write_passport(
-    folder: Path, results: Mapping[str, Any], artifacts: Mapping[str, Path], extra: Mapping[str, Any], key: SigningKey,
+    folder: Path,
+    results: Mapping[str, Any],
+    artifacts: Mapping[str, Path],
+    extra: Mapping[str, Any],
+    key: SigningKey,
     min_cell: int = MIN_CELL,
-) -> Path:  # fmt: skip
+) -> Path:
     """Build, sign and write `passport.json` in `folder` (atomically); return its path.
 
     Raises

@@ -130,12 +130,19 @@ def answers_by_group(results: RunResults) -> Iterator[Value]:
     absent = [key for key in WITHOUT_ATTEMPT if key in results["answers"]]
     unended = [UNENDED] if UNENDED in results["answers"] else []
     keys = ("answered", "refused", "failed", *unended, *absent)
-    labels = ("Answered", "of these refused", "Failed", *(f"of these {scorer_label(key)}" for key in unended),
-              *(scorer_label(key).capitalize() for key in absent))  # fmt: skip
+    labels = (
+        "Answered",
+        "of these refused",
+        "Failed",
+        *(f"of these {scorer_label(key)}" for key in unended),
+        *(scorer_label(key).capitalize() for key in absent),
+    )
     columns = [
-        Column("Group", Kind.NAME), Column("Subjects", Kind.COUNT, public=True),
-        Column("Planned", Kind.COUNT, public=True), *(Column(label, Kind.COUNT) for label in labels),
-    ]  # fmt: skip
+        Column("Group", Kind.NAME),
+        Column("Subjects", Kind.COUNT, public=True),
+        Column("Planned", Kind.COUNT, public=True),
+        *(Column(label, Kind.COUNT) for label in labels),
+    ]
     groups = results["dataset"]["groups"]
     for cut in results["cuts"] if results["answers_by_group"] else ():
         rows, rates = [], []
@@ -149,9 +156,14 @@ def answers_by_group(results: RunResults) -> Iterator[Value]:
                     rates.append(Point(rate, row["group"], title=title, subjects=n or 0))
         if any(rate.value for rate in rates):
             yield Chart(
-                ChartKind.BARS, f"refusals_{cut}", f"Refusal rate by {cut_label(cut)}", [Series(rates)],
-                Axis("refusals per answer", 0.0), cut=cut, in_files=False,
-            )  # fmt: skip
+                ChartKind.BARS,
+                f"refusals_{cut}",
+                f"Refusal rate by {cut_label(cut)}",
+                [Series(rates)],
+                Axis("refusals per answer", 0.0),
+                cut=cut,
+                in_files=False,
+            )
         if n := (results["dataset"].get("without_value") or {}).get(cut):
             rows.append(Row(["no value", Cell(n, detail="in no group"), *[None] * (len(columns) - 2)]))
         yield Table("answers", columns, rows, f"By {cut_label(cut)}", cut=cut)
@@ -163,8 +175,12 @@ def answers_by_group(results: RunResults) -> Iterator[Value]:
 def diversity(results: RunResults) -> Iterator[Value]:
     """Yield how many different answers each probe has."""
     labels = probe_labels(results)
-    columns = (Column("Probe"), Column("Answers", Kind.COUNT), Column("Distinct", Kind.COUNT),
-               Column("Entropy (bits)", Kind.NUMBER, digits=2))  # fmt: skip
+    columns = (
+        Column("Probe"),
+        Column("Answers", Kind.COUNT),
+        Column("Distinct", Kind.COUNT),
+        Column("Entropy (bits)", Kind.NUMBER, digits=2),
+    )
     rows = [
         Row(
             [
@@ -224,8 +240,14 @@ def question_values(runs: Sequence[tuple[str, Sequence[Probe]]], asked: bool) ->
         columns = (Column("Probe", Kind.NAME), Column("Question" if asked else "What", Kind.NAME))
         yield Table("questions", columns, rows, [Name(", ".join(question_set["runs"]))] if question_set["runs"] else "")
     if "{trait}" in str(runs):
-        yield Sentence([Code("{trait}"), " stands for each word of the list of traits; ", Code("questions.parquet"),
-                        " in the run's folder has every question."])  # fmt: skip
+        yield Sentence(
+            [
+                Code("{trait}"),
+                " stands for each word of the list of traits; ",
+                Code("questions.parquet"),
+                " in the run's folder has every question.",
+            ]
+        )
 
 
 def limitation_values(lines: Iterable[Sequence[str]], model: bool = True) -> Iterator[Sentence]:

@@ -63,9 +63,11 @@ EXPLANATION = (
 
 
 def summary(
-    results: RunResults, sample: Sequence[SampledAnswer], elsewhere: Sequence[Sentence] = (),
+    results: RunResults,
+    sample: Sequence[SampledAnswer],
+    elsewhere: Sequence[Sentence] = (),
     picture: Picture | None = None,
-) -> Iterator[Value]:  # fmt: skip
+) -> Iterator[Value]:
     """Yield the first screen of a run that compared groups; nothing of any other.
 
     Parameters
@@ -167,12 +169,15 @@ def _in_words(row: ComparedRow, results: RunResults) -> Sentence:
     asked_model = bool(results["answers"]["planned"])
     end = f"{'lower' if higher else 'higher'} in {scorer_label(row['scorer'])} than "
     segments: list[str] = [
-        "Answers about the group " if asked_model else "The group ", Strong(plain(row["worst_group"])),
+        "Answers about the group " if asked_model else "The group ",
+        Strong(plain(row["worst_group"])),
         f" ({cut_label(row['cut'])}) {'score' if asked_model else 'scores'} {end}",
-        "answers about " if asked_model else "", Strong(plain(row["best_group"])), " on ",
+        "answers about " if asked_model else "",
+        Strong(plain(row["best_group"])),
+        " on ",
         answers_link(probe_labels(results).get(row["probe"], row["probe"]), row),
         f", by {number(gap)}{interval}.",
-    ]  # fmt: skip
+    ]
     return Sentence(segments, Weight.LEAD)
 
 
@@ -220,7 +225,7 @@ def _quotes(
             Column(sentence(cut_label(row["cut"]))),
             Column("A typical answer", Kind.NAME),
             Column(sentence(scorer_label(row["scorer"])), Kind.NUMBER, digits=2),
-        )  # fmt: skip
+        )
         question = next((probe.get("text") for probe in results["probes"] if probe["id"] == row["probe"]), None)
         is_asked = question and "{" not in question  # not the form of the questions of many items
         yield Table("quotes", columns, sentences, [Name(question if is_asked else probe_labels(results)[row["probe"]])])

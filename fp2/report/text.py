@@ -70,9 +70,11 @@ def _table(table: Table) -> Iterator[str]:
     if table.label:
         yield from (f"**{escape_markdown(plain(table.label))}**", "")
     yield f"| {' | '.join(escape_markdown(plain(column.label)) for column in table.columns)} |"
-    yield "|" + "|".join(
-        "---" if column.kind.is_words or column.kind is Kind.VERDICT else "---:" for column in table.columns
-    ) + "|"  # fmt: skip
+    yield (
+        "|"
+        + "|".join("---" if column.kind.is_words or column.kind is Kind.VERDICT else "---:" for column in table.columns)
+        + "|"
+    )
     for row in table.rows:
         cells = []
         for given, column in zip(row.cells, table.columns, strict=True):

@@ -65,9 +65,13 @@ class Verification:
 
 
 def verify_passport(
-    path: Path, public_keys: Sequence[Path], threshold: int = 1, *, allow_missing: bool = False,
+    path: Path,
+    public_keys: Sequence[Path],
+    threshold: int = 1,
+    *,
+    allow_missing: bool = False,
     certificates: bool = False,
-) -> Verification:  # fmt: skip
+) -> Verification:
     """Verify a passport and the files beside it.
 
     Parameters

@@ -104,9 +104,14 @@ def check_surroundings(config: Config) -> None:
 
 
 def load_inputs(
-    config: Config, store: ResponseStore, progress: Progress, objects: CallerObjects | None = None, *,
-    makes_images: bool = True, model_needed: bool = True,
-) -> tuple[Protocol, Inputs]:  # fmt: skip
+    config: Config,
+    store: ResponseStore,
+    progress: Progress,
+    objects: CallerObjects | None = None,
+    *,
+    makes_images: bool = True,
+    model_needed: bool = True,
+) -> tuple[Protocol, Inputs]:
     """Load everything that a run needs and check it; no model is loaded.
 
     Parameters
@@ -228,9 +233,14 @@ def load_asking(
 
 
 def load_people(
-    config: Config, protocol: Protocol, battery: Battery | None, progress: Progress, dataset: Dataset | None = None,
-    *, images_needed: bool = True,
-) -> tuple[Protocol, Dataset]:  # fmt: skip
+    config: Config,
+    protocol: Protocol,
+    battery: Battery | None,
+    progress: Progress,
+    dataset: Dataset | None = None,
+    *,
+    images_needed: bool = True,
+) -> tuple[Protocol, Dataset]:
     """Return the protocol that fits the people, and the data set with the images that the run is about.
 
     `dataset` takes the place of the configured one; `images_needed` is False where the image files may be missing.
@@ -282,9 +292,12 @@ def _choose(config: Config, dataset: Dataset, n_people: int | None, progress: Pr
     elif config.data.limit is not None or config.data.offset:
         of_units = people.assign(subject_id=sampling.units(people)) if of_sets(people) else people
         sampled, more = sampling.limit_people(
-            with_derived(of_units, config.data.stratify or ()), config.data.limit, seed=config.data.seed,
-            by=config.data.stratify, offset=config.data.offset,
-        )  # fmt: skip
+            with_derived(of_units, config.data.stratify or ()),
+            config.data.limit,
+            seed=config.data.seed,
+            by=config.data.stratify,
+            offset=config.data.offset,
+        )
         people = people[people["image_id"].isin(sampled["image_id"])]
         notes = (*notes, *more)
     if people.empty:

@@ -66,9 +66,12 @@ class LiveRun:
 
     @contextmanager
     def asking(
-        self, title: str, show: Callable[[int, int, str], None], log: Callable[[Mapping[str, float], int], None],
+        self,
+        title: str,
+        show: Callable[[int, int, str], None],
+        log: Callable[[Mapping[str, float], int], None],
         refusals: Callable[[Sequence[Answer]], int],
-    ) -> Iterator[None]:  # fmt: skip
+    ) -> Iterator[None]:
         """Count the answers that are asked for in the block.
 
         Parameters
@@ -123,12 +126,21 @@ class LiveRun:
         rate = self.asked / seconds
         asks = self._began is not None and rate
         return {
-            **self.names, "stage": self.stage, "steps": list(self.steps), "planned": self.planned, "done": self.done,
-            "failed": self.failed, "refused": self.refused, "answers_per_second": rate,
+            **self.names,
+            "stage": self.stage,
+            "steps": list(self.steps),
+            "planned": self.planned,
+            "done": self.done,
+            "failed": self.failed,
+            "refused": self.refused,
+            "answers_per_second": rate,
             "tokens_per_second": self.tokens / seconds,
-            "seconds_left": (self.planned - self.done) / rate if asks else None, "errors": dict(self.errors),
-            "last": self.last, "pid": os.getpid(), "updated": time.time(),
-        }  # fmt: skip
+            "seconds_left": (self.planned - self.done) / rate if asks else None,
+            "errors": dict(self.errors),
+            "last": self.last,
+            "pid": os.getpid(),
+            "updated": time.time(),
+        }
 
     def _publish(self) -> None:
         facts = self.facts()

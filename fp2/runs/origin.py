@@ -98,7 +98,7 @@ def named_outside(folder: Path, here: Config, plain: object, used: Collection[st
 
 def state_again(
     folder: Path, here: Config, plain: Any, words: Sequence[str] | None, used: Collection[str] = ()
-) -> None:  # fmt: skip
+) -> None:
     """Put what `words` state again into a logged config that is plain data; nobody accepts terms of use in it.
 
     Parameters
@@ -146,10 +146,13 @@ def logged_overrides(folder: Path, here: Config) -> list[str]:
         return logged_words
     root = Path(here.paths.root)
     return [
-        word for word in logged_words
-        if "${" not in word and not word.lstrip("+~").startswith("hydra") and _is_override(word)
+        word
+        for word in logged_words
+        if "${" not in word
+        and not word.lstrip("+~").startswith("hydra")
+        and _is_override(word)
         and not states_again(word, root)
-    ]  # fmt: skip
+    ]
 
 
 def _is_override(word: str) -> bool:

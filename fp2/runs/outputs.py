@@ -175,9 +175,15 @@ class Record:
         return {}
 
     def finish(
-        self, protocol: Protocol, tables: RunTables, results: Results, extra: Block,
-        *, ended: tuple[int, str | None] = (0, None), interrupted: bool = False,
-    ) -> RunOutcome:  # fmt: skip
+        self,
+        protocol: Protocol,
+        tables: RunTables,
+        results: Results,
+        extra: Block,
+        *,
+        ended: tuple[int, str | None] = (0, None),
+        interrupted: bool = False,
+    ) -> RunOutcome:
         """Write and log the finished run; a store that could not be used when it started is tried once more.
 
         Parameters
@@ -271,9 +277,14 @@ def tracked(
 
 
 def write_run(
-    config: Config, folder: Path, tables: RunTables, results: Results, sections: Sequence[Section],
-    extra: Block, progress: Progress,
-) -> None:  # fmt: skip
+    config: Config,
+    folder: Path,
+    tables: RunTables,
+    results: Results,
+    sections: Sequence[Section],
+    extra: Block,
+    progress: Progress,
+) -> None:
     """Write tables (ids are salted keys already), results, figures and dashboard, and sign everything in `folder`.
 
     Parameters
@@ -379,9 +390,14 @@ def result_tags(results: Results, folder: Path, sections: Sequence[Section]) -> 
 
 
 def log_files(
-    config: Config, tracker: Tracker, folder: Path, results: Results, sections: Sequence[Section],
-    *, interrupted: bool = False,
-) -> None:  # fmt: skip
+    config: Config,
+    tracker: Tracker,
+    folder: Path,
+    results: Results,
+    sections: Sequence[Section],
+    *,
+    interrupted: bool = False,
+) -> None:
     """Log files, numbers and tags, and end the MLflow run: KILLED if interrupted, FAILED if incomplete."""
     from fp2.tracking import client
 

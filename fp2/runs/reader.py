@@ -103,9 +103,7 @@ class LoggedRun:
         return self.values[scorer]
 
 
-def read_run(
-    word: str, here: Config, scratch: Path, *, dense: bool = False, more: Sequence[str] = ()
-) -> LoggedRun:  # fmt: skip
+def read_run(word: str, here: Config, scratch: Path, *, dense: bool = False, more: Sequence[str] = ()) -> LoggedRun:
     """Return a run by its MLflow id, or from a folder with its files; what is downloaded goes into `scratch`.
 
     `dense`: answers in dense storage will do, in place of scores. `more`: further files to have in its folder, which it

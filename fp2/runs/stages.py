@@ -92,11 +92,15 @@ def about_inputs(protocol: Protocol, inputs: Inputs, run_id: str) -> Block:
         **({"title": title} if title else {}),
         "dataset_digest": inputs.dataset_digest,
         "dataset": {
-            "name": dataset.name, "release": dataset.release, "settings": dict(dataset.settings),
-            "terms": dataset.terms, "caution": dataset.caution, "scales": dict(dataset.scales),
+            "name": dataset.name,
+            "release": dataset.release,
+            "settings": dict(dataset.settings),
+            "terms": dataset.terms,
+            "caution": dataset.caution,
+            "scales": dict(dataset.scales),
         },
         "variant": {"name": config.variant.name, **variant_identity(config.variant)},
-    }  # fmt: skip
+    }
 
 
 def score(protocol: Asks[Any], inputs: Inputs, storage: Storage, about: Block) -> Evaluation:
@@ -109,9 +113,7 @@ def score(protocol: Asks[Any], inputs: Inputs, storage: Storage, about: Block) -
     assert battery is not None
     digests = [_pixels_of(path, inputs) for path in inputs.people["image_path"]]
     people = with_image_facts(inputs.people, config.analysis.adjust).assign(**{IMAGE_DIGEST: digests})
-    tables = with_labels(
-        scored(protocol, RunTables(people, storage.answers(), None), inputs), config, inputs.scorers
-    )  # fmt: skip
+    tables = with_labels(scored(protocol, RunTables(people, storage.answers(), None), inputs), config, inputs.scorers)
     model = describe_model(config, engine)
     about = {
         **about,
@@ -162,9 +164,7 @@ def collect(protocol: Collects[Any], inputs: Inputs, about: Block) -> Evaluation
         assert collected.tables.scores is not None
         response_set = scores_digest(collected.tables.scores)
     unknown = dict.fromkeys(("revision", "weights_digest", "dtype", "quantisation", "processor"))
-    model = {
-        **unknown, "id": collected.model["name"], "engine": "tables", "embedded": False, **collected.model
-    }  # fmt: skip
+    model = {**unknown, "id": collected.model["name"], "engine": "tables", "embedded": False, **collected.model}
     about = {
         **about,
         "response_set": response_set,

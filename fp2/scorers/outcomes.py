@@ -177,6 +177,9 @@ def outcomes_in(values: np.ndarray, outcomes: Sequence[Outcome]) -> list[Outcome
 def outcome_of(scorer: Scorer) -> Outcome:
     """Return what the values of a scorer are."""
     return Outcome(
-        higher_is_better=scorer.higher_is_better, value_range=scorer.value_range, bins=len(scorer.bins) - 1,
-        yes_no=scorer.yes_no, smallest_effect=scorer.smallest_effect,
-    )  # fmt: skip
+        higher_is_better=scorer.higher_is_better,
+        value_range=scorer.value_range,
+        bins=len(scorer.bins) - 1,
+        yes_no=scorer.yes_no,
+        smallest_effect=scorer.smallest_effect,
+    )

@@ -216,9 +216,14 @@ BY_MODEL = NoteKind("scored_by_model", Stage.SCORES, "Scored by a model ({scorer
 
 
 def equip(
-    scorers: Mapping[str, Scorer], config: Config, store: ResponseStore, progress: Progress, battery: Battery | None,
-    *, keyed: bool = False,
-) -> dict[str, Scorer]:  # fmt: skip
+    scorers: Mapping[str, Scorer],
+    config: Config,
+    store: ResponseStore,
+    progress: Progress,
+    battery: Battery | None,
+    *,
+    keyed: bool = False,
+) -> dict[str, Scorer]:
     """Return the scorers; those that ask a model are checked, and have what the run gives them (`AsksModel.of_run`)."""
     return {
         name: scorer.of_run(config, store, progress, battery, keyed=keyed) if isinstance(scorer, AsksModel) else scorer

@@ -165,10 +165,15 @@ def in_family(rows: Sequence[DisparityRow], name: str) -> list[float | None]:
 
 
 def decide(
-    rows: Sequence[DisparityRow], adjusted: Sequence[float | None], minimum_effect: Sequence[float | None],
-    levels: Sequence[float], *, method: str = "holm", alpha: float = 0.05,
+    rows: Sequence[DisparityRow],
+    adjusted: Sequence[float | None],
+    minimum_effect: Sequence[float | None],
+    levels: Sequence[float],
+    *,
+    method: str = "holm",
+    alpha: float = 0.05,
     nominal: Sequence[Callable[[float], float]] | None = None,
-) -> list[DisparityRow]:  # fmt: skip
+) -> list[DisparityRow]:
     """Return new rows with the given adjusted p-values, and all that follows from them (see `adjust`).
 
     `mde80` is what is found at the level of the first step, when nothing else is. The intervals of the significant rows
@@ -202,9 +207,15 @@ def decide(
                 changes["selected_ci_high"] = max(row.test.high(selected), row.ci_high)
         verdict = verdict_of(p, larger, equivalent, alpha) if row.status == OK else row.status
         changed = replace(
-            row, adjusted_p=p, significant=significant, adjusted_minimum_effect_p=larger, family_level=level,
-            adjusted_equivalence_p=equivalent, verdict=verdict, **changes,
-        )  # fmt: skip
+            row,
+            adjusted_p=p,
+            significant=significant,
+            adjusted_minimum_effect_p=larger,
+            family_level=level,
+            adjusted_equivalence_p=equivalent,
+            verdict=verdict,
+            **changes,
+        )
         decided.append(changed)
     return decided
 

@@ -79,9 +79,12 @@ def disparity(
     if column.ndim != 1:
         raise ValueError(f"values must be one-dimensional, got shape {column.shape}")
     outcome = Outcome(
-        higher_is_better=higher_is_better, value_range=value_range, bins=bins, yes_no=yes_no,
+        higher_is_better=higher_is_better,
+        value_range=value_range,
+        bins=bins,
+        yes_no=yes_no,
         smallest_effect=smallest_effect,
-    )  # fmt: skip
+    )
     settings = PanelSettings(
         n_permutations=n_permutations, n_bootstrap=n_bootstrap, seed=seed, alpha=alpha, min_subjects=min_subjects
     )
@@ -130,8 +133,9 @@ def disparity_panel(
             eligible[tested.prepared.units.kept] = tested.prepared.eligible[:, j]
         row = DisparityRow(
             **_description(j, entries, cells, eligible, tested is not None),
-            smallest_effect=float(outcome.smallest_effect), n_permutations=settings.n_permutations,
-        )  # fmt: skip
+            smallest_effect=float(outcome.smallest_effect),
+            n_permutations=settings.n_permutations,
+        )
         if tested is not None and eligible.sum() >= 2:
             p_value = permutation_p(float(tested.joint.max_t[j]), tested.joint.max_t_permuted[:, j])
             row = replace(row, p_value=p_value, **_gap_numbers(j, tested, outcome, settings.alpha, row.status))

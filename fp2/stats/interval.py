@@ -330,15 +330,24 @@ def gap_tests(
         apart = np.sqrt([single[g] + single[h] for g, h in pairs(len(valid))])
         tests.append(
             GapTest(
-                mean=observed.mean[valid, 0, j] * scale + p.centre[j], size=n, error=error,
-                own_error=own_table.error[compared, j] * scale if binary else error, null=null,
-                own=own_moments.error[valid, 0, j] * scale**2 if binary else null, permuted=max_t_permuted[:, j],
-                overall=contrast_weight(observed, len(valid)), yes_no=binary,
+                mean=observed.mean[valid, 0, j] * scale + p.centre[j],
+                size=n,
+                error=error,
+                own_error=own_table.error[compared, j] * scale if binary else error,
+                null=null,
+                own=own_moments.error[valid, 0, j] * scale**2 if binary else null,
+                permuted=max_t_permuted[:, j],
+                overall=contrast_weight(observed, len(valid)),
+                yes_no=binary,
                 shared=np.where(apart > 0, pair_error / np.where(apart > 0, apart, 1.0), 1.0),
-                t_error=pair_error * scale, df=cautious_table.df[compared, j],
-                group_error=np.sqrt(single) * scale, skewness=skewness, share=share, reach=reach,
+                t_error=pair_error * scale,
+                df=cautious_table.df[compared, j],
+                group_error=np.sqrt(single) * scale,
+                skewness=skewness,
+                share=share,
+                reach=reach,
             )
-        )  # fmt: skip
+        )
     return tests
 
 

@@ -32,9 +32,11 @@ _AT_ONCE = 5000  # rows in one transaction
 
 
 def merge_stores(
-    sources: Sequence[Path], target: Path, tick: Callable[[int], None] = lambda rows: None,
+    sources: Sequence[Path],
+    target: Path,
+    tick: Callable[[int], None] = lambda rows: None,
     withdrawn: Withdrawn = NOBODY,
-) -> dict[str, int]:  # fmt: skip
+) -> dict[str, int]:
     """Merge stores in a new file, which appears once it is complete, and return its rows by table.
 
     The sources are only read. What they have of withdrawn people stays out.
@@ -174,8 +176,11 @@ def _add_failures(source: ResponseStore, target: ResponseStore, tick: Callable[[
         intact_keys = intact(source.connection, rows.FAILURES, {key: row[1:] for key, row in by_key.items()})
         open_ones = intact_keys - rows.answered_keys(target.connection, list(by_key))
         stored = target.get_failures(list(by_key))
-        new = [row for key, row in by_key.items()
-               if key in open_ones and (key not in stored or row[2] > stored[key].attempts)]  # fmt: skip
+        new = [
+            row
+            for key, row in by_key.items()
+            if key in open_ones and (key not in stored or row[2] > stored[key].attempts)
+        ]
         rows.put_failures(target.connection, new)
         tick(len(chunk))
 

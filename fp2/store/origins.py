@@ -98,9 +98,12 @@ class LoadedData(Protocol):
 
 
 def register_origins(
-    config: Config, dataset: LoadedData, keys: Mapping[str, Sequence[str]], store: ResponseStore,
+    config: Config,
+    dataset: LoadedData,
+    keys: Mapping[str, Sequence[str]],
+    store: ResponseStore,
     without: Collection[str] = (),
-) -> None:  # fmt: skip
+) -> None:
     """Record the origins of planned answers before the model is asked, so that an interrupted run leaves them too.
 
     Parameters

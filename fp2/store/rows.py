@@ -140,9 +140,11 @@ class ResponseStore:
         return {key: StoredFailure(key, *rows[key][:2]) for key in rows if key in undamaged}
 
     def put_many(
-        self, rows: Iterable[tuple[str, AnswerLike]], runtime: Mapping[str, object] | None = None,
+        self,
+        rows: Iterable[tuple[str, AnswerLike]],
+        runtime: Mapping[str, object] | None = None,
         asked: Sequence[tuple[str, str, str]] = (),
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Store a batch of (response key, answer) in one transaction.
 
         An answer replaces a failure of its key; a second answer to a key is ignored. A failure raises the number of

@@ -65,11 +65,18 @@ def logged_runs(config: Config) -> list[Logged]:
         ids = [experiment.experiment_id for experiment in client.search_experiments(view_type=ViewType.ALL)]
         runs = _pages(client, ids, "", ViewType.ALL)
     return [
-        Logged(run.info.run_id, run.info.experiment_id, run.info.artifact_uri, dict(run.data.tags),
-               dict(run.data.params), run.info.status == "RUNNING", run.info.lifecycle_stage == "deleted")
+        Logged(
+            run.info.run_id,
+            run.info.experiment_id,
+            run.info.artifact_uri,
+            dict(run.data.tags),
+            dict(run.data.params),
+            run.info.status == "RUNNING",
+            run.info.lifecycle_stage == "deleted",
+        )
         for run in runs
         if any(tag.startswith(PREFIX) for tag in run.data.tags)
-    ]  # fmt: skip
+    ]
 
 
 def files_of(run: Logged, config: Config, scratch: Path) -> Path:
@@ -87,9 +94,12 @@ def files_of(run: Logged, config: Config, scratch: Path) -> Path:
 
 
 def replace(
-    run: Logged, config: Config, files: Mapping[str, Path], results: Mapping[str, Any] | None,
+    run: Logged,
+    config: Config,
+    files: Mapping[str, Path],
+    results: Mapping[str, Any] | None,
     tags: Mapping[str, str],
-) -> None:  # fmt: skip
+) -> None:
     """Replace the files of a run by `files`, and its metrics by those of `results` (None: no metrics)."""
     client = _client(config)
     with as_user_error(tracking_uri(config)), _active(client, "run", run.run_id, run.hidden):
@@ -142,10 +152,15 @@ def free_texts(config: Config, runs: Sequence[Logged]) -> Iterator[tuple[str, st
     tagged = [("run", run.run_id, run.run_id, run.hidden, run.tags) for run in runs]
     with as_user_error(tracking_uri(config)):
         tagged += [
-            ("experiment", experiment.experiment_id, experiment.name, experiment.lifecycle_stage == "deleted",
-             experiment.tags)
+            (
+                "experiment",
+                experiment.experiment_id,
+                experiment.name,
+                experiment.lifecycle_stage == "deleted",
+                experiment.tags,
+            )
             for experiment in client.search_experiments(view_type=ViewType.ALL)
-        ]  # fmt: skip
+        ]
     for kind, number, label, hidden, tags in tagged:
         for name, text in tags.items():
             if is_free_text(name):

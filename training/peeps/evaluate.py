@@ -86,11 +86,14 @@ def variant_right(speaker: Speaker, planted: Planted, people: Sequence[Cues]) ->
     drawings = [render(cues, LARGE) for cues in people]
     return {
         name: share_right(
-            speaker, planted, [getattr(images, name)(d.image, d.geometry.polygons) for d in drawings], people,
+            speaker,
+            planted,
+            [getattr(images, name)(d.image, d.geometry.polygons) for d in drawings],
+            people,
             variant=name,
         )
         for name in VARIANTS
-    }  # fmt: skip
+    }
 
 
 def pairs_right(speaker: Speaker, planted: Planted, seed: int, count: int) -> dict[str, dict[str, float]]:

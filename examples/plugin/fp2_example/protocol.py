@@ -71,8 +71,15 @@ class Consistency(Asks[ConsistencyOptions]):
                 tick()
         analysis = job.config.analysis
         return Analysis(
-            settings={"unit": "subject", "alpha": analysis.alpha, "min_subjects": analysis.min_subjects,
-                      "correction": "none", "family": "none", "primary": NAME, "seed": job.config.seed},
+            settings={
+                "unit": "subject",
+                "alpha": analysis.alpha,
+                "min_subjects": analysis.min_subjects,
+                "correction": "none",
+                "family": "none",
+                "primary": NAME,
+                "seed": job.config.seed,
+            },
             blocks={
                 NAME: {
                     "rows": rows,
@@ -80,7 +87,7 @@ class Consistency(Asks[ConsistencyOptions]):
                     "headline": {"lowest": min((row["share"] for row in rows), default=None)},
                 }
             },
-        )  # fmt: skip
+        )
 
 
 def consistent(answered: pd.DataFrame, least: int) -> pd.DataFrame:
@@ -103,9 +110,16 @@ def shares(same: pd.DataFrame, people: pd.DataFrame, cut: Cut, min_subjects: int
         if len(part) >= min_subjects:
             low, high = proportion_confint(part["same"].sum(), len(part), method="wilson")
             rows.append(
-                {"probe": str(probe), "cut": cut.name, "group": str(group), "n_subjects": len(part),
-                 "share": float(part["same"].mean()), "ci_low": float(low), "ci_high": float(high)}
-            )  # fmt: skip
+                {
+                    "probe": str(probe),
+                    "cut": cut.name,
+                    "group": str(group),
+                    "n_subjects": len(part),
+                    "share": float(part["same"].mean()),
+                    "ci_low": float(low),
+                    "ci_high": float(high),
+                }
+            )
     return rows
 
 

@@ -262,9 +262,14 @@ def _row_name(frame: pd.DataFrame, columns: Mapping[str, str], index: int) -> st
 
 
 def _images(
-    frame: pd.DataFrame, columns: Mapping[str, str], name: str, root: Path, path: Path, notes: list[str],
+    frame: pd.DataFrame,
+    columns: Mapping[str, str],
+    name: str,
+    root: Path,
+    path: Path,
+    notes: list[str],
     look_for_files: bool,
-) -> tuple[list[str], list[Path]]:  # fmt: skip
+) -> tuple[list[str], list[Path]]:
     """Return the id (the path relative to `root`, if it is below) and the absolute path of each image."""
     texts = _filled(frame, columns, name, path)
     path_of = {text: Path(os.path.normpath(root / Path(text).expanduser())) for text in dict.fromkeys(texts)}

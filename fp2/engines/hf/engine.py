@@ -155,9 +155,10 @@ class HfEngine(BaseEngine):
         code = remote_code(self.identity())
         estimated = (ESTIMATED(samples=self.options.samples, of="reasonings"),) if self._reads_traces else ()
         return (
-            *((f"{REMOTE_CODE}: {code}",) if code else ()), *((WITHOUT_REASONING,) if self._switched_off else ()),
+            *((f"{REMOTE_CODE}: {code}",) if code else ()),
+            *((WITHOUT_REASONING,) if self._switched_off else ()),
             *estimated,
-        )  # fmt: skip
+        )
 
     @property
     def notices(self) -> Sequence[str]:

@@ -62,9 +62,13 @@ class Strategy(LogitSource, Protocol):
 
 
 def score(
-    batch: Sequence[ImageQuestions], forms: YesNoForms | None, options: OptionTokens, source: LogitSource,
-    *, opens_reasoning: int | None = None,
-) -> list[Answer]:  # fmt: skip
+    batch: Sequence[ImageQuestions],
+    forms: YesNoForms | None,
+    options: OptionTokens,
+    source: LogitSource,
+    *,
+    opens_reasoning: int | None = None,
+) -> list[Answer]:
     """Return the answers about images with the same questions, whose prompts have one layout.
 
     Raises

@@ -290,8 +290,10 @@ class OpenAICompatEngine(BaseEngine):
         """
         self._silent, first, error = set(), None, None
         with self._client(attempts=2, timeout=min(10.0, self.options.timeout)) as client:
-            requests = [client.submit(request_report(client.channel(server, only=True), self.spec.id))
-                     for server in client.pool.servers]  # fmt: skip
+            requests = [
+                client.submit(request_report(client.channel(server, only=True), self.spec.id))
+                for server in client.pool.servers
+            ]
             for server, future in zip(client.pool.servers, requests, strict=True):
                 try:
                     report = future.result()
@@ -415,13 +417,14 @@ class OpenAICompatEngine(BaseEngine):
             return {}
         prompts, cached = total["prompt_tokens"], total["cached_tokens"]
         return {
-            "servers": [{name: counts[name] for name in ("replies", "failures", "excluded")}
-                        for counts in self._served_by],
+            "servers": [
+                {name: counts[name] for name in ("replies", "failures", "excluded")} for counts in self._served_by
+            ],
             "prompt_tokens": prompts,
             "cached_tokens": cached,
             "cached_share": cached / prompts if prompts else None,
             "spent": self._limits.spending.stated(),
-        }  # fmt: skip
+        }
 
     @property
     def spending(self) -> Spending:

@@ -77,13 +77,20 @@ class AdjustedDisparities(Supplement):
                 low, high = fit.pair or (None, None)
                 rows.append(
                     {
-                        "probe": probe, "cut": cut.name, "covariates": names, "status": fit.status,
-                        "n_subjects": fit.n_subjects, "n_left_out": left_out, **json_ready(numbers),
-                        "lower_group": low, "higher_group": high, "groups": [asdict(group) for group in fit.groups],
+                        "probe": probe,
+                        "cut": cut.name,
+                        "covariates": names,
+                        "status": fit.status,
+                        "n_subjects": fit.n_subjects,
+                        "n_left_out": left_out,
+                        **json_ready(numbers),
+                        "lower_group": low,
+                        "higher_group": high,
+                        "groups": [asdict(group) for group in fit.groups],
                         "balance": [asdict(entry) for entry in fit.balance],
                         "unadjusted_verdict": verdicts[probe, run.comparison.primary, cut.name],
                     }
-                )  # fmt: skip
+                )
             fits += panel
         if not rows:
             return None

@@ -207,12 +207,15 @@ def _adjusted(y: FloatArray, design: Design, settings: PanelSettings) -> Adjuste
     group_errors, weights = model.errors(np.eye(len(names))), model.weights
     groups = tuple(
         AdjustedGroup(
-            name, int((fit.shares[:, g] > 0).sum()), float(raw[g]) * scale + fit.centre,
-            float(model.mean[g]) * scale + fit.centre, float(group_errors[g]) * scale,
+            name,
+            int((fit.shares[:, g] > 0).sum()),
+            float(raw[g]) * scale + fit.centre,
+            float(model.mean[g]) * scale + fit.centre,
+            float(group_errors[g]) * scale,
             float(1 / (weights[g] ** 2).sum()),
         )
         for g, name in enumerate(names)
-    )  # fmt: skip
+    )
     low, high = sorted(pairs[int(np.argmax(model.contrast_t(contrasts)))], key=lambda g: model.mean[g])
     return Adjusted(
         OK,

@@ -76,9 +76,7 @@ class Attention(GroupComparison):
         yield rows, inputs.config.variant.kind, shown
         yield rows, MIRRORED, [mirrored(stimulus) for stimulus in shown]
 
-    def assign_scores(
-        self, scores: pd.DataFrame, people: pd.DataFrame, scorers: Mapping[str, Scorer]
-    ) -> pd.DataFrame:  # fmt: skip
+    def assign_scores(self, scores: pd.DataFrame, people: pd.DataFrame, scorers: Mapping[str, Scorer]) -> pd.DataFrame:
         """Return the scores of both people in each image."""
         return per_person(scores, people)
 

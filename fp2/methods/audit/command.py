@@ -109,8 +109,11 @@ def audit(request: Request, overrides: Sequence[str], *, as_json: bool = False) 
         differences = _recompute(folder, here, stated, overrides, out) if folder and not request.challenge else []
         if request.sample:
             challenge = Challenge(digest, request.nonce or secrets.token_hex(16), request.sample, root["leaves"])
-            out.say(f"nonce {challenge.nonce}: {len(challenge.indices)} of {challenge.leaves:,} answers are drawn",
-                    nonce=challenge.nonce, indices=challenge.indices)  # fmt: skip
+            out.say(
+                f"nonce {challenge.nonce}: {len(challenge.indices)} of {challenge.leaves:,} answers are drawn",
+                nonce=challenge.nonce,
+                indices=challenge.indices,
+            )
             if request.challenge is not None:
                 write_text(request.challenge, json.dumps(asdict(challenge)) + "\n")
                 out.path("challenge", request.challenge)
@@ -118,8 +121,11 @@ def audit(request: Request, overrides: Sequence[str], *, as_json: bool = False) 
             differences += _sample(request, challenge, folder, here, stated, overrides, out)
         for line in differences:
             print(f"differs: {line}", file=sys.stderr)
-        out.say("nothing differs" if not differences else f"{plural(len(differences), 'difference')}",
-                agrees=not differences, differences=differences)  # fmt: skip
+        out.say(
+            "nothing differs" if not differences else f"{plural(len(differences), 'difference')}",
+            agrees=not differences,
+            differences=differences,
+        )
         if request.certificate is not None:
             facts = {"recomputed": folder is not None, "bound": out.facts.get("bound"), "differences": len(differences)}
             _certify(request.certificate, digest, facts, here)
@@ -148,9 +154,7 @@ def _certify(path: Path, passport: str, facts: Mapping[str, Any], here: Config) 
     """Write what was found as a statement about the passport with this payload digest."""
     predicate = {"issued": datetime.now(UTC).isoformat(timespec="seconds"), "generator": generator(), **facts}
     subject = {"name": "passport", "uri": "urn:fp2:passport", "digest": {"sha256": passport}}
-    statement = {
-        "_type": STATEMENT_TYPE, "subject": [subject], "predicateType": AUDIT_TYPE, "predicate": predicate
-    }  # fmt: skip
+    statement = {"_type": STATEMENT_TYPE, "subject": [subject], "predicateType": AUDIT_TYPE, "predicate": predicate}
     key, _ = load_or_create_key(Path(here.paths.keys))
     write_text(path, json.dumps(sign(statement, key), indent=2) + "\n")
 
@@ -170,9 +174,14 @@ def _recompute(
 
 
 def _sample(
-    request: Request, challenge: Challenge, folder: Path | None, here: Config, stated: Mapping[str, Any],
-    overrides: Sequence[str], out: Output,
-) -> list[str]:  # fmt: skip
+    request: Request,
+    challenge: Challenge,
+    folder: Path | None,
+    here: Config,
+    stated: Mapping[str, Any],
+    overrides: Sequence[str],
+    out: Output,
+) -> list[str]:
     """Check the drawn answers, ask the model again for them, and say the bound; return what differs."""
     if request.answers is not None:
         opened = read_opened(request.answers, challenge)
@@ -220,6 +229,9 @@ def answer(challenge: Path, run: Path, to: Path, overrides: Sequence[str], *, as
     write_text(to, write_opened(read, opened))
     with Output(as_json) as out:
         unknown = sum(not leaf.pixels for leaf in opened)
-        out.say(f"{plural(len(opened), 'answer')} with proofs; {unknown} of images that this machine does not know",
-                answers=len(opened), images_unknown=unknown)  # fmt: skip
+        out.say(
+            f"{plural(len(opened), 'answer')} with proofs; {unknown} of images that this machine does not know",
+            answers=len(opened),
+            images_unknown=unknown,
+        )
         out.path("answers", to)

@@ -115,8 +115,15 @@ def _dense_leaves(answers: Answers, groups: Mapping[Any, Any], images: Mapping[s
                 if there:
                     about = names[word, template]
                     key = f"{context}/{word}/{template}"
-                    yield Leaf(key, about["probe"], about["question_id"], variant, images.get(image, ""),
-                               round(value, DECIMALS), labels)  # fmt: skip
+                    yield Leaf(
+                        key,
+                        about["probe"],
+                        about["question_id"],
+                        variant,
+                        images.get(image, ""),
+                        round(value, DECIMALS),
+                        labels,
+                    )
 
 
 def _groups_of(people: pd.DataFrame, cuts: Sequence[Cut]) -> dict[tuple[str, str], Any]:
@@ -142,10 +149,18 @@ def leaf_hashes(leaves: Iterator[Leaf], probes: Sequence[Mapping[str, Any]]) -> 
     question = cache(lambda probe, question_id: digest([by_id.get(probe), question_id]))
     groups_digest = cache(digest)
     return [
-        leaf_hash(_joined(leaf.key, question(leaf.probe, leaf.question_id), leaf.variant, leaf.image, leaf.answer,
-                          groups_digest(leaf.groups)))
+        leaf_hash(
+            _joined(
+                leaf.key,
+                question(leaf.probe, leaf.question_id),
+                leaf.variant,
+                leaf.image,
+                leaf.answer,
+                groups_digest(leaf.groups),
+            )
+        )
         for leaf in leaves
-    ]  # fmt: skip
+    ]
 
 
 def run_cuts(config: Config, tables: RunTables) -> tuple[Cut, ...]:

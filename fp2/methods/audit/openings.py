@@ -146,10 +146,12 @@ def read_opened(path: Path, challenge: Challenge) -> list[Opened]:
             Opened(
                 int(row["index"]),
                 Leaf(**{**row["leaf"], "groups": tuple((cut, tuple(of_cut)) for cut, of_cut in row["leaf"]["groups"])}),
-                tuple(map(str, row["proof"])), str(row["pixels"]), str(row["blind"]),
+                tuple(map(str, row["proof"])),
+                str(row["pixels"]),
+                str(row["blind"]),
             )
             for row in stated["answers"]
-        ]  # fmt: skip
+        ]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise Fp2Error(f"not a file of answers: {error}", where=str(path), fix="fp2 audit answer CHALLENGE") from None
     if answered != asdict(challenge):

@@ -119,8 +119,10 @@ def preregister(
             out.path("registered", target)
         if when is not None:
             out.say(f"time stamp of {when.isoformat()} beside it ({SUFFIX})", time_stamp=when.isoformat())
-        out.say(f"{plural(predicate['answers']['planned'], 'answer')} planned; the store has {stored} of them",
-                **predicate["answers"])  # fmt: skip
+        out.say(
+            f"{plural(predicate['answers']['planned'], 'answer')} planned; the store has {stored} of them",
+            **predicate["answers"],
+        )
 
 
 def read_registration(path: Path, public_keys: Sequence[Path]) -> tuple[dict[str, Any], str]:

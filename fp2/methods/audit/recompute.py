@@ -155,8 +155,9 @@ def _score_differences(tables: RunTables, again: RunTables) -> Iterator[str]:
     if tables.scores is None or again.scores is None:
         return
     keys = ["image_id", "subject_id", "variant", "question_id", "scorer"]
-    both = tables.scores[[*keys, "value"]].merge(again.scores[[*keys, "value"]], on=keys, how="outer",
-                                                 suffixes=("", "_now"), indicator=True)  # fmt: skip
+    both = tables.scores[[*keys, "value"]].merge(
+        again.scores[[*keys, "value"]], on=keys, how="outer", suffixes=("", "_now"), indicator=True
+    )
     same = both["value"].eq(both["value_now"]) | (both["value"].isna() & both["value_now"].isna())
     close = (both["value"] - both["value_now"]).abs() <= 1e-9
     wrong = int((~(same | close) | (both["_merge"] != "both")).sum())

@@ -115,8 +115,11 @@ def write(overrides: Sequence[str], form: str | None, folder: Path, *, as_json: 
         for name in names:
             out.path("requests", folder / name)
         n = sum(names.values())
-        out.say(f"{n:,} requests in {len(names)} file(s); they contain the images: delete them when they are sent",
-                requests=n, unread=unread.total())  # fmt: skip
+        out.say(
+            f"{n:,} requests in {len(names)} file(s); they contain the images: delete them when they are sent",
+            requests=n,
+            unread=unread.total(),
+        )
         if unread:
             out.say(f"{unread.total():,} image(s) cannot be read: {next(iter(unread))}")
 
@@ -193,8 +196,12 @@ def read(overrides: Sequence[str], form: str | None, files: Sequence[Path], *, a
         supplied = _Results(planned.engine, storage, results)
         ask(storage, supplied, attempts=1, error_budget=1.0)  # type: ignore[arg-type]
         counts = supplied.counts
-        for name, n in (("answers", counts["answers"]), ("failed", counts["failed"]), ("missing", counts["missing"]),
-                        ("of others", others)):  # fmt: skip
+        for name, n in (
+            ("answers", counts["answers"]),
+            ("failed", counts["failed"]),
+            ("missing", counts["missing"]),
+            ("of others", others),
+        ):
             out.say(f"{name:<12} {n:,}", **{name.replace(" ", "_"): n})
         spent = {**(all_in := planned.engine.spending.stated()), "cost": all_in["cost"] and all_in["cost"] * HALF}
         cost = "" if spent["cost"] is None else f", cost {spent['cost']:,.4g} (half the price)"

@@ -109,11 +109,11 @@ _GEMINI_NAMES = {"temperature": "temperature", "top_p": "topP", "seed": "seed", 
 
 def _gemini_request(name: str, body: Body) -> Body:
     parts = [
-        {"text": part["text"]} if part["type"] == "text" else {
-            "inlineData": dict(zip(("mimeType", "data"), _base64(part), strict=True))
-        }
+        {"text": part["text"]}
+        if part["type"] == "text"
+        else {"inlineData": dict(zip(("mimeType", "data"), _base64(part), strict=True))}
         for part in body["messages"][0]["content"]
-    ]  # fmt: skip
+    ]
     names = {**_GEMINI_NAMES, "logprobs": "responseLogprobs"}
     config: dict[str, Any] = {"maxOutputTokens": int(body.get("max_tokens") or body["max_completion_tokens"])}
     config |= {new: body[name] for name, new in names.items() if name in body}

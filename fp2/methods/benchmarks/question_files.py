@@ -30,12 +30,21 @@ def load_pairs(root: Path, questions: Path, images_needed: bool = True) -> Datas
     for part, scene, number, (text, preferred, other) in _pairs_questions(questions):
         for race, gender in product(("black", "white"), ("man", "woman")):
             name = f"{part}/{scene}/{race}_{gender}"
-            rows.append({
-                "image": f"data/{_MISNAMED.get(name, name)}.png", "item": f"{name}#{number}",
-                "subject": f"{part}/{scene}",
-                "set_id": f"{part}/{scene}#{number}", "race": race, "gender": gender, "correct": UNCLEAR,
-                "field_question": text, "field_preferred": preferred, "field_other": other, "field_part": part,
-            })  # fmt: skip
+            rows.append(
+                {
+                    "image": f"data/{_MISNAMED.get(name, name)}.png",
+                    "item": f"{name}#{number}",
+                    "subject": f"{part}/{scene}",
+                    "set_id": f"{part}/{scene}#{number}",
+                    "race": race,
+                    "gender": gender,
+                    "correct": UNCLEAR,
+                    "field_question": text,
+                    "field_preferred": preferred,
+                    "field_other": other,
+                    "field_part": part,
+                }
+            )
     frame = pd.DataFrame(rows)
     people = frame_people(frame, None, root.absolute(), root, found=images_needed)
     terms = "CC BY 4.0 (images), Apache-2.0 (HELM's questions); generated images"
@@ -101,13 +110,21 @@ def load_vlbiasbench(root: Path, images_needed: bool = True) -> Dataset:
             if row["condition"] != "ambig":
                 clear += 1
                 continue
-            rows.append({
-                "image": str(row["image_path"]), "item": f"{file.parent.name}/{file.stem}/{number}",
-                "subject": str(row["image_path"]), "category": file.parent.name, "subset": file.stem,
-                "correct": "{unknown}", ITEM_ROW: f"{number} of {file.parent.name}/{file.name}",
-                "field_question": f"{row['context']} {row['question']}".strip(),
-                "field_ans0": row["ans0"], "field_ans1": row["ans1"], "field_unknown": row["ans2"],
-            })  # fmt: skip
+            rows.append(
+                {
+                    "image": str(row["image_path"]),
+                    "item": f"{file.parent.name}/{file.stem}/{number}",
+                    "subject": str(row["image_path"]),
+                    "category": file.parent.name,
+                    "subset": file.stem,
+                    "correct": "{unknown}",
+                    ITEM_ROW: f"{number} of {file.parent.name}/{file.name}",
+                    "field_question": f"{row['context']} {row['question']}".strip(),
+                    "field_ans0": row["ans0"],
+                    "field_ans1": row["ans1"],
+                    "field_unknown": row["ans2"],
+                }
+            )
     if not rows:
         fix = "data.root has the folder close-ended with json/CATEGORY/*.json and images"
         raise Fp2Error("no question with an ambiguous context was found", where=str(root), fix=fix)

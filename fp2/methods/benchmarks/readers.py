@@ -248,12 +248,23 @@ def _gbvl_rows(file: Path, kind: str, order: str, pairs: set[tuple[str, str]]) -
         shown = row["gender"] if kind == "base" else _FLIPPED[row["gender"]]
         options = ("(A", "(B") if int(row["gt_choice"]) == 0 else ("(B", "(A")
         yield {
-            "image": row["image"], "item": item, "subject": occ, "set_id": f"{row['id']}_{order}",
-            "version": "stereotypical" if shown == leaning else "counter", "field_query": row["query"].strip(),
-            "field_truth": options[0], "field_other": options[1], "field_row": str(row["id"]), "field_occ": occ,
-            "field_occ_sim": other, "field_gender": row["gender"], "field_image_type": kind, "field_order": order,
-            "field_leaning": leaning, ITEM_ROW: f"{number} of {file.name}",
-        }  # fmt: skip
+            "image": row["image"],
+            "item": item,
+            "subject": occ,
+            "set_id": f"{row['id']}_{order}",
+            "version": "stereotypical" if shown == leaning else "counter",
+            "field_query": row["query"].strip(),
+            "field_truth": options[0],
+            "field_other": options[1],
+            "field_row": str(row["id"]),
+            "field_occ": occ,
+            "field_occ_sim": other,
+            "field_gender": row["gender"],
+            "field_image_type": kind,
+            "field_order": order,
+            "field_leaning": leaning,
+            ITEM_ROW: f"{number} of {file.name}",
+        }
 
 
 _SOCIAL_TEXTS = ("caption", "a1a2", "a1", "a2", "a1_type", "a2_type")
@@ -330,12 +341,20 @@ def load_vl_gender(
             image = f"{file.parent.name}/images/{name}"
             for value in values:
                 prompt = rng.choice(questions).replace("{value}", value)
-                rows.append({
-                    "image": image, "item": f"{image}|{value}", "subject": image, "gender": gender,
-                    "set": file.parent.name, "field_prompt": prompt, "field_instruction": rng.choice(instructions),
-                    "field_value": value, ITEM_ROW: f"{number} of {file.parent.name}/{file.name}",
-                    **({"field_unknown": of_unknown.choice(unknown)} if unknown else {}),
-                })  # fmt: skip
+                rows.append(
+                    {
+                        "image": image,
+                        "item": f"{image}|{value}",
+                        "subject": image,
+                        "gender": gender,
+                        "set": file.parent.name,
+                        "field_prompt": prompt,
+                        "field_instruction": rng.choice(instructions),
+                        "field_value": value,
+                        ITEM_ROW: f"{number} of {file.parent.name}/{file.name}",
+                        **({"field_unknown": of_unknown.choice(unknown)} if unknown else {}),
+                    }
+                )
     people = frame_people(pd.DataFrame(rows), None, root.absolute(), root, found=images_needed).people
     terms = "no licence of prompts (read from your checkout); images by set"
     note = f"no {listed.name} in the checkout: images of people at work are not left out"

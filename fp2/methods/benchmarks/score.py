@@ -82,9 +82,14 @@ class BenchmarkScore(Supplement):
 
 
 def score_row(
-    part: str, score: str, published: float | None, n: int, *, chance: float | None = None,
+    part: str,
+    score: str,
+    published: float | None,
+    n: int,
+    *,
+    chance: float | None = None,
     ours: Mapping[str, Any] | None = None,
-) -> dict[str, Any]:  # fmt: skip
+) -> dict[str, Any]:
     """Return a row of the block.
 
     Parameters
@@ -114,7 +119,7 @@ def scores_of(run: ComparedRun, scorer: str) -> pd.DataFrame:
 
 def tested_means(
     samples: Mapping[str, Sequence[Sequence[float]]], smallest: float, comparison: ComparisonSettings
-) -> dict[str, dict[str, Any]]:  # fmt: skip
+) -> dict[str, dict[str, Any]]:
     """Return whether a mean over units differs from 0, or two means from each other: the keys of `OURS` by name.
 
     Parameters

@@ -35,9 +35,11 @@ class LargestOfSet(BenchmarkScore):
                 of_set = own.groupby(["set_id", "question_id"])["value"].agg(["max", "min"])
                 largest, spread = of_set["max"], of_set["max"] - of_set["min"]
                 numbers: dict[str, float] = {
-                    "maximum, mean": largest.mean(), "maximum, SD": float(largest.std()),
-                    "maximum, 90 %": float(largest.quantile(0.9)), "range, mean": spread.mean(),
-                }  # fmt: skip
+                    "maximum, mean": largest.mean(),
+                    "maximum, SD": float(largest.std()),
+                    "maximum, 90 %": float(largest.quantile(0.9)),
+                    "range, mean": spread.mean(),
+                }
                 part = f"{kind}: {probe}, {scorer}"
                 rows += [
                     score_row(part, name, float(number) if number == number else None, len(of_set))

@@ -180,24 +180,39 @@ def _question(standing: Standing) -> list[Value]:
         for m in order
     ]
     chart = Chart(
-        ChartKind.INTERVALS, "differences", f"Differences between groups by {cut_label(question.cut)}",
-        [Series(points)], Axis("difference of two groups (root mean square)", low=0.0), filled="",
-    )  # fmt: skip
+        ChartKind.INTERVALS,
+        "differences",
+        f"Differences between groups by {cut_label(question.cut)}",
+        [Series(points)],
+        Axis("difference of two groups (root mean square)", low=0.0),
+        filled="",
+    )
     columns = (
-        Column("Model", Kind.NAME), Column(f"Difference ({level})", Kind.ESTIMATE), Column("Rank"), Column("Letters"),
-        Column("Sites", Kind.COUNT), Column("Subjects", Kind.COUNT), Column("Between sites (SD)", Kind.NUMBER),
-    )  # fmt: skip
+        Column("Model", Kind.NAME),
+        Column(f"Difference ({level})", Kind.ESTIMATE),
+        Column("Rank"),
+        Column("Letters"),
+        Column("Sites", Kind.COUNT),
+        Column("Subjects", Kind.COUNT),
+        Column("Between sites (SD)", Kind.NUMBER),
+    )
     rows = []
     for model in order:
         of_model, place = standing.pooled[model], ranks.get(model)
         subjects = int(sum(each.means.n_subjects.sum() for each in standing.measured[model]))
         rows.append(
-            Row([
-                Link(standing.names[model], page_of(model)), estimates[model],
-                rank_interval(place.rank_low, place.rank_high) if place else reading.DASH,
-                place.letters if place else reading.DASH, of_model.n_sites, subjects, of_model.tau,
-            ])
-        )  # fmt: skip
+            Row(
+                [
+                    Link(standing.names[model], page_of(model)),
+                    estimates[model],
+                    rank_interval(place.rank_low, place.rank_high) if place else reading.DASH,
+                    place.letters if place else reading.DASH,
+                    of_model.n_sites,
+                    subjects,
+                    of_model.tau,
+                ]
+            )
+        )
     return [Part(title, [Sentence(_subject(question)), chart, Table("ranks", columns, rows), *HOW])]
 
 
@@ -233,24 +248,39 @@ def _of_model(standing: Standing, model: str) -> list[Value]:
                     f"{_subject(question)}; {plural(pooled.n_sites, 'site')}."
                 ),
                 Chart(
-                    ChartKind.HEAT, "means", f"Group means less the mean of the groups, by {cut_label(question.cut)}",
-                    series, diverging=True,
+                    ChartKind.HEAT,
+                    "means",
+                    f"Group means less the mean of the groups, by {cut_label(question.cut)}",
+                    series,
+                    diverging=True,
                 ),
             ],
         )
-    ]  # fmt: skip
+    ]
 
 
 def _passports(submissions: Sequence[Submission]) -> Table:
     columns = (
-        Column("Passport", Kind.CODE), Column("Model", Kind.NAME), Column("Signed by", Kind.NAME), Column("Marks"),
-        Column("Issued"), Column("Subjects", Kind.COUNT), Column("Payload", Kind.CODE),
-    )  # fmt: skip
+        Column("Passport", Kind.CODE),
+        Column("Model", Kind.NAME),
+        Column("Signed by", Kind.NAME),
+        Column("Marks"),
+        Column("Issued"),
+        Column("Subjects", Kind.COUNT),
+        Column("Payload", Kind.CODE),
+    )
     rows = [
-        Row([
-            Code(each.path), each.model_name, ", ".join(each.parties), ", ".join(each.marks),
-            reading.plain(each.issued)[:10], each.stated["dataset"].get("n_subjects"), each.payload[:16],
-        ])
+        Row(
+            [
+                Code(each.path),
+                each.model_name,
+                ", ".join(each.parties),
+                ", ".join(each.marks),
+                reading.plain(each.issued)[:10],
+                each.stated["dataset"].get("n_subjects"),
+                each.payload[:16],
+            ]
+        )
         for each in submissions
-    ]  # fmt: skip
+    ]
     return Table("passports", columns, rows)

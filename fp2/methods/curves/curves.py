@@ -60,9 +60,15 @@ class Curve:
 
 
 def curves_of(
-    run: ComparedRun, cut: Cut, specifications: Sequence[Specification], outcomes: Outcomes, table: pd.DataFrame,
-    probes: Sequence[str], n_permutations: int, tick: Callable[[float], None],
-) -> list[Curve]:  # fmt: skip
+    run: ComparedRun,
+    cut: Cut,
+    specifications: Sequence[Specification],
+    outcomes: Outcomes,
+    table: pd.DataFrame,
+    probes: Sequence[str],
+    n_permutations: int,
+    tick: Callable[[float], None],
+) -> list[Curve]:
     """Return the curve of every probe, and of the composite where there are several."""
     from fp2.methods.curves.panel import specification_panel
 
@@ -74,12 +80,17 @@ def curves_of(
         return design_of(run, cut, covariates, table, list(names))
 
     tested = specification_panel(
-        values, table["group"].to_numpy(dtype=object), table["subject_id"].to_numpy(dtype=object),
-        table["image_id"].to_numpy(dtype=object), tests,
+        values,
+        table["group"].to_numpy(dtype=object),
+        table["subject_id"].to_numpy(dtype=object),
+        table["image_id"].to_numpy(dtype=object),
+        tests,
         smallest_effects=[run.scorers[name].smallest_effect for name in outcomes.scorers],
-        yes_no=outcomes.yes_no(run, values), settings=replace(c, n_permutations=n_permutations),
-        adjustment=adjustment, tick=tick,
-    )  # fmt: skip
+        yes_no=outcomes.yes_no(run, values),
+        settings=replace(c, n_permutations=n_permutations),
+        adjustment=adjustment,
+        tick=tick,
+    )
     images = _ImageTests(table, values)
     points: dict[str, list[Point]] = {claim: [] for claim in (*probes, COMPOSITE)}
     for specification, own in zip(specifications, places, strict=True):
@@ -135,9 +146,14 @@ class _ImageTests:
 
 
 def _add_points(
-    points: dict[str, list[Point]], run: ComparedRun, cut: Cut, specification: Specification, own: dict[str, int],
-    tested: SpecifiedPanel, images: _ImageTests,
-) -> None:  # fmt: skip
+    points: dict[str, list[Point]],
+    run: ComparedRun,
+    cut: Cut,
+    specification: Specification,
+    own: dict[str, int],
+    tested: SpecifiedPanel,
+    images: _ImageTests,
+) -> None:
     """Add the point of one specification to every curve."""
     from fp2.extension import composite_test
 
@@ -170,11 +186,15 @@ def _add_points(
     level = min(1.0, p * (m + 1) / part) if p is not None else None
     points[COMPOSITE].append(
         Point(
-            OK, _over(found.value, unit), _over(found.magnitude, unit), _over(found.magnitude_low, unit),
-            _over(found.magnitude_high, unit), p,
+            OK,
+            _over(found.value, unit),
+            _over(found.magnitude, unit),
+            _over(found.magnitude_low, unit),
+            _over(found.magnitude_high, unit),
+            p,
             SIGNIFICANT if level is not None and level <= run.comparison.alpha else NOT_SIGNIFICANT,
         )
-    )  # fmt: skip
+    )
 
 
 def _share(run: ComparedRun) -> float:
@@ -245,9 +265,13 @@ def _once(points: Sequence[Point], chosen: Sequence[tuple[int, ...]]) -> list[Po
 
 
 def _curve(
-    claim: str, points: list[Point], specifications: Sequence[Specification], chosen: Sequence[tuple[int, ...]],
-    tested: SpecifiedPanel, run: ComparedRun,
-) -> Curve:  # fmt: skip
+    claim: str,
+    points: list[Point],
+    specifications: Sequence[Specification],
+    chosen: Sequence[tuple[int, ...]],
+    tested: SpecifiedPanel,
+    run: ComparedRun,
+) -> Curve:
     """Return a curve with the gaps and |T| under permutation of the specifications that count."""
     import numpy as np
 

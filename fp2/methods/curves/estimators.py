@@ -176,12 +176,23 @@ class GroupMeans:
         error, nothing = table.error[seen, j] * scale, np.zeros(len(valid))
         square = observed.error[valid, 0, j] * scale**2
         return GapTest(
-            mean=observed.mean[valid, 0, j] * scale, size=observed.n[valid, 0, j], error=error, own_error=error,
-            null=square, own=square, permuted=permuted,
-            overall=contrast_weight(observed, len(valid)), yes_no=False,
-            shared=np.ones(len(error)), t_error=error, df=table.df[seen, j],
-            group_error=np.sqrt(observed.error[valid, 0, j]) * scale, skewness=nothing, share=nothing, reach=nothing,
-        )  # fmt: skip
+            mean=observed.mean[valid, 0, j] * scale,
+            size=observed.n[valid, 0, j],
+            error=error,
+            own_error=error,
+            null=square,
+            own=square,
+            permuted=permuted,
+            overall=contrast_weight(observed, len(valid)),
+            yes_no=False,
+            shared=np.ones(len(error)),
+            t_error=error,
+            df=table.df[seen, j],
+            group_error=np.sqrt(observed.error[valid, 0, j]) * scale,
+            skewness=nothing,
+            share=nothing,
+            reach=nothing,
+        )
 
 
 def _row_test(
@@ -190,9 +201,13 @@ def _row_test(
     """Return the test of one outcome as a disparity row has it."""
     one = slice(j, j + 1)
     cut = replace(
-        p, data=replace(p.data, count=p.data.count[:, one], total=p.data.total[:, one]), y=p.y[:, :, one],
-        eligible=eligible[:, one], centre=p.centre[one], scale=p.scale[one],
-    )  # fmt: skip
+        p,
+        data=replace(p.data, count=p.data.count[:, one], total=p.data.total[:, one]),
+        y=p.y[:, :, one],
+        eligible=eligible[:, one],
+        centre=p.centre[one],
+        scale=p.scale[one],
+    )
     parts = {
         name: getattr(group_moments, name)[:, :, one] for name in ("mean", "variance", "error", "n", "valid", "design")
     }
@@ -284,11 +299,23 @@ class AdjustedMeans:
         error = fit.model.errors(_pairs(fit)) * fit.scale
         nothing, size = np.zeros(len(fit.model.mean)), (fit.shares > 0).sum(axis=0).astype(np.float64)
         return GapTest(
-            mean=fit.model.mean * fit.scale, size=size, error=error, own_error=error, null=nothing, own=nothing,
-            permuted=permuted, overall=0.0, yes_no=False,
-            shared=np.ones(len(error)), t_error=error, df=np.full(len(error), np.inf), group_error=nothing,
-            skewness=nothing, share=nothing, reach=nothing,
-        )  # fmt: skip
+            mean=fit.model.mean * fit.scale,
+            size=size,
+            error=error,
+            own_error=error,
+            null=nothing,
+            own=nothing,
+            permuted=permuted,
+            overall=0.0,
+            yes_no=False,
+            shared=np.ones(len(error)),
+            t_error=error,
+            df=np.full(len(error), np.inf),
+            group_error=nothing,
+            skewness=nothing,
+            share=nothing,
+            reach=nothing,
+        )
 
 
 def _pairs(fit: Fit) -> FloatArray:

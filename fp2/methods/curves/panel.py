@@ -69,9 +69,12 @@ class SpecifiedPanel:
         """Return the panel of some tests."""
         p, chosen = self.panel, list(places)
         return Panel(
-            [p.rows[k] for k in chosen], p.max_t[chosen], p.raw_permuted[:, chosen], p.max_t_permuted[:, chosen],
+            [p.rows[k] for k in chosen],
+            p.max_t[chosen],
+            p.raw_permuted[:, chosen],
+            p.max_t_permuted[:, chosen],
             p.influence[:, chosen],
-        )  # fmt: skip
+        )
 
 
 @dataclass(frozen=True)
@@ -85,9 +88,15 @@ class Statistics:
 
 
 def joint_statistics(
-    entries: Entries, names: Sequence[str], tests: Sequence[SpecifiedTest], *, yes_no: Sequence[bool],
-    settings: PanelSettings, adjustment: Adjustment | None = None, tick: Callable[[float], None] = lambda share: None,
-) -> Statistics | None:  # fmt: skip
+    entries: Entries,
+    names: Sequence[str],
+    tests: Sequence[SpecifiedTest],
+    *,
+    yes_no: Sequence[bool],
+    settings: PanelSettings,
+    adjustment: Adjustment | None = None,
+    tick: Callable[[float], None] = lambda share: None,
+) -> Statistics | None:
     """Return the statistics of every test; None if fewer than two groups are large enough for any.
 
     Parameters are those of `specification_panel`; `names` are the subjects in the order of their codes in `entries`.
@@ -120,10 +129,18 @@ def joint_statistics(
 
 
 def specification_panel(
-    values: ArrayLike, groups: ArrayLike, subjects: ArrayLike, images: ArrayLike, tests: Sequence[SpecifiedTest], *,
-    smallest_effects: Sequence[float], yes_no: Sequence[bool], settings: PanelSettings,
-    adjustment: Adjustment | None = None, tick: Callable[[float], None] = lambda share: None,
-) -> SpecifiedPanel:  # fmt: skip
+    values: ArrayLike,
+    groups: ArrayLike,
+    subjects: ArrayLike,
+    images: ArrayLike,
+    tests: Sequence[SpecifiedTest],
+    *,
+    smallest_effects: Sequence[float],
+    yes_no: Sequence[bool],
+    settings: PanelSettings,
+    adjustment: Adjustment | None = None,
+    tick: Callable[[float], None] = lambda share: None,
+) -> SpecifiedPanel:
     """Run every test.
 
     Parameters
@@ -146,9 +163,7 @@ def specification_panel(
     """
     entries = read_entries(values, groups, subjects, images)
     names = [str(name) for name in np.unique(np.asarray(subjects).astype(str))]
-    joint = joint_statistics(
-        entries, names, tests, yes_no=yes_no, settings=settings, adjustment=adjustment, tick=tick
-    )  # fmt: skip
+    joint = joint_statistics(entries, names, tests, yes_no=yes_no, settings=settings, adjustment=adjustment, tick=tick)
     if joint is None:
         tick(1.0)
         return _nothing(entries, tests, smallest_effects, settings.n_permutations)
@@ -178,9 +193,14 @@ def _spread(entries: Entries) -> list[float]:
 
 
 def _row(
-    found: Found, test: SpecifiedTest, estimator: Estimator, permuted: FloatArray, smallest: float, spread: float,
+    found: Found,
+    test: SpecifiedTest,
+    estimator: Estimator,
+    permuted: FloatArray,
+    smallest: float,
+    spread: float,
     settings: PanelSettings,
-) -> DisparityRow:  # fmt: skip
+) -> DisparityRow:
     """Return the row of one test, without the numbers that no specification curve shows."""
     none = _untested(smallest, found.n_subjects, settings.n_permutations, found.status)
     if not np.isfinite(spread) or spread <= 1e-12:
@@ -193,33 +213,49 @@ def _row(
     means, alpha = np.array(list(found.means.values())), settings.alpha
     shrunken = shrunken_range(means, found.errors)
     return replace(
-        none, status=OK, raw=found.raw, max_t=found.max_t, p_value=permutation_p(found.max_t, permuted),
-        shrunken=shrunken, ci_low=min(gap.low(alpha), found.raw), ci_high=max(gap.high(alpha), found.raw),
-        minimum_effect_p=gap.exceeds_p(smallest), equivalence_p=gap.equivalence_p(smallest), test=gap,
-    )  # fmt: skip
+        none,
+        status=OK,
+        raw=found.raw,
+        max_t=found.max_t,
+        p_value=permutation_p(found.max_t, permuted),
+        shrunken=shrunken,
+        ci_low=min(gap.low(alpha), found.raw),
+        ci_high=max(gap.high(alpha), found.raw),
+        minimum_effect_p=gap.exceeds_p(smallest),
+        equivalence_p=gap.equivalence_p(smallest),
+        test=gap,
+    )
 
 
 def _nothing(
     entries: Entries, tests: Sequence[SpecifiedTest], smallest_effects: Sequence[float], n_permutations: int
-) -> SpecifiedPanel:  # fmt: skip
+) -> SpecifiedPanel:
     """Return tests of which none could be made, since fewer than two groups are large enough."""
     spread, nothing = _spread(entries), np.full((n_permutations, len(tests)), np.nan)
     rows = [
         _untested(
-            smallest_effects[test.outcome], 0, n_permutations,
+            smallest_effects[test.outcome],
+            0,
+            n_permutations,
             TOO_FEW if np.isfinite(spread[test.outcome]) else UNINFORMATIVE,
         )
         for test in tests
-    ]  # fmt: skip
+    ]
     panel = Panel(rows, np.full(len(tests), np.nan), nothing, nothing.copy(), np.zeros((0, len(tests))))
     return SpecifiedPanel(tests, panel, [{} for _ in tests])
 
 
 def _untested(smallest: float, n_subjects: int, n_permutations: int, status: str) -> DisparityRow:
     return DisparityRow(
-        dependent_groups=False, smallest_effect=smallest, n_images=0, n_subjects=n_subjects, n_missing=0,
-        n_permutations=n_permutations, status=status, groups=(),
-    )  # fmt: skip
+        dependent_groups=False,
+        smallest_effect=smallest,
+        n_images=0,
+        n_subjects=n_subjects,
+        n_missing=0,
+        n_permutations=n_permutations,
+        status=status,
+        groups=(),
+    )
 
 
 @dataclass(frozen=True)

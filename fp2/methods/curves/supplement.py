@@ -171,16 +171,17 @@ def _counts(names: Any) -> dict[str, int]:
 
 def _by_choice(
     choices: Choices, points: Sequence[Point], alpha: float, verdict: str | None
-) -> dict[str, list[dict[str, Any]]]:  # fmt: skip
+) -> dict[str, list[dict[str, Any]]]:
     """Return for every level of every choice how many specifications were computed, and what they say."""
     out: dict[str, list[dict[str, Any]]] = {}
     for name, levels in choices.levels().items():
         out[name] = []
         for level in levels:
             own = [
-                point for point, s in zip(points, choices.specifications, strict=True)
+                point
+                for point, s in zip(points, choices.specifications, strict=True)
                 if point.status in (OK, SAME_DATA) and getattr(s, name) == level
-            ]  # fmt: skip
+            ]
             estimates = [point.estimate for point in own if point.estimate is not None]
             out[name].append(
                 {

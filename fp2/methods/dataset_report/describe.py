@@ -49,11 +49,14 @@ def intersections(people: pd.DataFrame, attributes: Sequence[str], min_subjects:
             if counts:
                 out.append(
                     {
-                        "by": list(by), "groups": len(counts), "median_images": float(median(counts)),
-                        "largest": max(counts), "smallest": min(counts),
+                        "by": list(by),
+                        "groups": len(counts),
+                        "median_images": float(median(counts)),
+                        "largest": max(counts),
+                        "smallest": min(counts),
                         "comparable": int((groups["subject_id"].nunique() >= min_subjects).sum()),
                     }
-                )  # fmt: skip
+                )
     return out
 
 
@@ -157,8 +160,9 @@ def annotator_counts(paths: Sequence[Path], min_annotators: int) -> list[dict[st
             named = [*counts.drop(small.index).items(), (f"({len(small)} smaller groups)", small.sum())]
             rows += [
                 {"attribute": name, "group": str(group), "n": int(n) if n >= min_annotators else None}
-                for group, n in named if n
-            ]  # fmt: skip
+                for group, n in named
+                if n
+            ]
     if not rows:
         fix = "Give tables with a row per annotator and a column per attribute"
         raise Fp2Error("the tables have no attribute of annotators", where="task.files.annotators", fix=fix)

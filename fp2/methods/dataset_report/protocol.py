@@ -142,10 +142,13 @@ class Diversity(Collects[DiversityOptions]):
             attributes=attributes,
             notes=[*notes, *more],
             facts={
-                "counted": found, "annotators": self._annotators(config),
-                "keypoints": heat_map(points), "vendi": scored, "not_embedded": reasons,
+                "counted": found,
+                "annotators": self._annotators(config),
+                "keypoints": heat_map(points),
+                "vendi": scored,
+                "not_embedded": reasons,
             },
-        )  # fmt: skip
+        )
 
     def analyse(self, tables: RunTables, job: Job) -> Analysis:
         """Return the block.
@@ -230,9 +233,13 @@ class Diversity(Collects[DiversityOptions]):
     def _score(self, vectors: Floats, people: pd.DataFrame, config: Config) -> dict[str, Any]:
         options = self.options
         found = vendi(
-            vectors, people["subject_id"], sample=options.sample, repeats=options.repeats, seed=config.seed,
+            vectors,
+            people["subject_id"],
+            sample=options.sample,
+            repeats=options.repeats,
+            seed=config.seed,
             q=options.order,
-        )  # fmt: skip
+        )
         return asdict(found)
 
 

@@ -102,9 +102,15 @@ def _shapes(block: Block) -> Iterator[Value]:
                 for y, row in enumerate(shares)
             ]
             yield Chart(
-                ChartKind.HEAT, f"diversity_report_{name}", title, series, value=Axis("share of the points"),
-                file="diversity_report_shapes", panel=label, on_page=False,
-            )  # fmt: skip
+                ChartKind.HEAT,
+                f"diversity_report_{name}",
+                title,
+                series,
+                value=Axis("share of the points"),
+                file="diversity_report_shapes",
+                panel=label,
+                on_page=False,
+            )
     rows = [Row([row["meaning"], row["n"], row["mean"], quantiles]) for row, quantiles in shapes]
     yield Table("shapes", SHAPE_COLUMNS, rows, title, fold="Boxes, masks and keypoints in numbers")
 

@@ -162,9 +162,13 @@ def encoder_of(config: Config, store: sqlite3.Connection, *, crop: bool) -> Imag
 
 
 def from_model(
-    encoder: ImageEncoder, config: Config, people: pd.DataFrame, variant: VariantConfig,
-    store: sqlite3.Connection, progress: Progress,
-) -> tuple[Floats, pd.DataFrame, dict[str, int]]:  # fmt: skip
+    encoder: ImageEncoder,
+    config: Config,
+    people: pd.DataFrame,
+    variant: VariantConfig,
+    store: sqlite3.Connection,
+    progress: Progress,
+) -> tuple[Floats, pd.DataFrame, dict[str, int]]:
     """Return an encoder's vectors of one image variant, their people, and reason -> number of images without one."""
     from fp2.extension import PixelIndex, show
 

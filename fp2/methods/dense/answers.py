@@ -116,9 +116,14 @@ class DenseAnswers:
         """Return the answers about the images that are marked."""
         columns = {name: values[mask] for name, values in self.columns.items()}
         return replace(
-            self, image_ids=self.image_ids[mask], subject_ids=self.subject_ids[mask], contexts=self.contexts[mask],
-            columns=columns, cached=self.cached[mask], errors=self.errors[mask],
-        )  # fmt: skip
+            self,
+            image_ids=self.image_ids[mask],
+            subject_ids=self.subject_ids[mask],
+            contexts=self.contexts[mask],
+            columns=columns,
+            cached=self.cached[mask],
+            errors=self.errors[mask],
+        )
 
     def keyed(self, salt: bytes) -> DenseAnswers:
         """Return the answers with salted keys in place of ids and contexts."""
@@ -212,8 +217,13 @@ class DenseAnswers:
         pairs = [(word, template) for word in self.words for template in self.templates]
         asked = self.questions.set_index(["trait", "template"], drop=False).loc[pairs]
         reasons: NDArray[np.object_] = np.array([*self.reasons, None], dtype=object)
-        names = {"probe": "probe", "question_id": "question_id", "question_text": "text", "trait": "trait",
-                 "template": "template"}  # fmt: skip
+        names = {
+            "probe": "probe",
+            "question_id": "question_id",
+            "question_text": "text",
+            "trait": "trait",
+            "template": "template",
+        }
         return pd.DataFrame(
             {
                 "image_id": np.repeat(self.image_ids, self.per_image),
@@ -347,18 +357,31 @@ def collect(storage: DenseStorage) -> DenseAnswers:
     keys = storage.question_set.questions
     questions = [
         {
-            "question_id": asked.question_id, "probe": asked.probe, "template": asked.template,
-            "trait": asked.trait, "polarity": trait_of[asked.trait].polarity,
-            "valence": trait_of[asked.trait].valence, "text": asked.text, "kind": asked.kind,
+            "question_id": asked.question_id,
+            "probe": asked.probe,
+            "template": asked.template,
+            "trait": asked.trait,
+            "polarity": trait_of[asked.trait].polarity,
+            "valence": trait_of[asked.trait].valence,
+            "text": asked.text,
+            "kind": asked.kind,
             "question_key": keys[column],
         }
         for asked, column in zip(storage.plan.questions, storage.places.tolist(), strict=True)
-    ]  # fmt: skip
+    ]
     return DenseAnswers(
-        _names(row.image_id for row in plan.rows), _names(row.subject_id for row in plan.rows), _names(contexts),
-        tuple(trait_of[word] for word in traits), templates, columns, cached, errors, tuple(reasons),
-        pd.DataFrame(questions).astype({"valence": "float64"}), variant,
-    )  # fmt: skip
+        _names(row.image_id for row in plan.rows),
+        _names(row.subject_id for row in plan.rows),
+        _names(contexts),
+        tuple(trait_of[word] for word in traits),
+        templates,
+        columns,
+        cached,
+        errors,
+        tuple(reasons),
+        pd.DataFrame(questions).astype({"valence": "float64"}),
+        variant,
+    )
 
 
 def _recoded(shard: DenseAnswers, code_of: Mapping[str, int]) -> NDArray[np.int32]:

@@ -44,7 +44,7 @@ class Dense:
 
     def open(
         self, plan: Plan, engine: Engine, battery: Battery, store: ResponseStore, writing: Writing
-    ) -> DenseStorage:  # fmt: skip
+    ) -> DenseStorage:
         """Return the storage of the answers of a plan, whose battery asks about traits."""
         return DenseStorage(plan, engine, asked_traits(battery), store, writing)
 

@@ -324,8 +324,14 @@ class Row:
     def fields(self) -> tuple[object, ...]:
         """The columns in the order of the table."""
         return (
-            self.context, self.question_set, self.answered, self.numbers, self.seconds, self.runtime, self.updated,
-        )  # fmt: skip
+            self.context,
+            self.question_set,
+            self.answered,
+            self.numbers,
+            self.seconds,
+            self.runtime,
+            self.updated,
+        )
 
     def checksum(self) -> bytes:
         """Return a digest of all columns in 16 bytes."""

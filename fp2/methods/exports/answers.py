@@ -42,9 +42,15 @@ FILES = (artifacts.PEOPLE, artifacts.RESPONSES, artifacts.SHARDS, artifacts.QUES
 
 
 def export_answers(
-    folder: Path, here: Config, path: Path, progress: Progress, *, places: Mapping[str, str] | None = None,
-    form: str | None = None, keys: bool = False,
-) -> int:  # fmt: skip
+    folder: Path,
+    here: Config,
+    path: Path,
+    progress: Progress,
+    *,
+    places: Mapping[str, str] | None = None,
+    form: str | None = None,
+    keys: bool = False,
+) -> int:
     """Write the answers of the run in `folder` to `path`; return how many rows.
 
     Parameters

@@ -47,9 +47,12 @@ def export(
     eval_record = partial(to_every_eval_ever, answers=exports.answers if form == "every_eval_ever" else None)
 
     writers: list[tuple[Path | None, Callable[..., str]]] = [
-        (exports.csv, to_csv), (exports.latex, to_latex), (exports.model_card, to_model_card),
-        (exports.ml_bom, to_ml_bom), (exports.every_eval_ever, eval_record),
-    ]  # fmt: skip
+        (exports.csv, to_csv),
+        (exports.latex, to_latex),
+        (exports.model_card, to_model_card),
+        (exports.ml_bom, to_ml_bom),
+        (exports.every_eval_ever, eval_record),
+    ]
     if not any(asdict(exports).values()):
         fix = "Add --csv, --parquet, --latex, --model-card, --ml-bom, --every-eval-ever or --answers, with a FILE"
         raise Fp2Error("no format is given", where="fp2 export", fix=fix)

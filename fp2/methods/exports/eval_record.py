@@ -45,16 +45,20 @@ def to_every_eval_ever(
         "evaluation_timestamp": str(created),
         "retrieved_timestamp": str(created),
         "source_metadata": {
-            "source_name": "fp2", "source_type": "evaluation_run", "source_organization_name": "unknown",
+            "source_name": "fp2",
+            "source_type": "evaluation_run",
+            "source_organization_name": "unknown",
             "evaluator_relationship": "other",
         },
         "eval_library": {
-            "name": "fp2", "version": plain(results["fp2_version"]),
+            "name": "fp2",
+            "version": plain(results["fp2_version"]),
             "additional_details": {name: plain(results[name]) for name in ("run_id", "config_hash")},
         },
         "model_info": {"name": model, "id": plain(results["model"].get("id") or model), "additional_details": unknown},
-        "evaluation_results": found, **beside,
-    }  # fmt: skip
+        "evaluation_results": found,
+        **beside,
+    }
     return json.dumps(record, indent=1, ensure_ascii=False) + "\n"
 
 
@@ -72,7 +76,10 @@ def _result(results: Mapping[str, Any], name: str, row: Mapping[str, Any]) -> di
         "metric_config": {
             "metric_name": f"disparity of {scorer}" if scorer else "disparity",
             "evaluation_description": "Difference between groups; above 0 without one, see null_mean and verdict.",
-            "lower_is_better": True, "score_type": "continuous", "min_score": "-Infinity", "max_score": "Infinity",
+            "lower_is_better": True,
+            "score_type": "continuous",
+            "min_score": "-Infinity",
+            "max_score": "Infinity",
         },
         "score_details": {"score": row["raw"], "details": details, **interval},
-    }  # fmt: skip
+    }

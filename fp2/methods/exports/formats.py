@@ -186,10 +186,14 @@ def to_latex(results: Mapping[str, Any], sections: Sequence[Section] = (), min_c
         for probe, row in rows.items():
             tex_rows.append(
                 _line(
-                    cut_label(cut), labels[probe], number(row["raw"]), number(row["null_mean"]),
-                    probability(row["adjusted_p"]), verdict_words(row["verdict"]),
+                    cut_label(cut),
+                    labels[probe],
+                    number(row["raw"]),
+                    number(row["null_mean"]),
+                    probability(row["adjusted_p"]),
+                    verdict_words(row["verdict"]),
                 )
-            )  # fmt: skip
+            )
     if tex_rows:
         caption = (
             f"Disparities of {scorer_label(primary_scorer(results))} {about}: largest minus smallest group mean, its "
@@ -231,10 +235,19 @@ def _tabular(caption: str, columns: str, names: str, rows: Sequence[str]) -> str
     """Return a table with its caption; `rows` begin with a rule."""
     return "\n".join(
         [
-            r"\begin{table}", r"\centering", rf"\caption{{{_tex(caption)}}}", rf"\begin{{tabular}}{{{columns}}}",
-            r"\toprule", rf"{names} \\", *rows, r"\bottomrule", r"\end{tabular}", r"\end{table}", "",
+            r"\begin{table}",
+            r"\centering",
+            rf"\caption{{{_tex(caption)}}}",
+            rf"\begin{{tabular}}{{{columns}}}",
+            r"\toprule",
+            rf"{names} \\",
+            *rows,
+            r"\bottomrule",
+            r"\end{tabular}",
+            r"\end{table}",
+            "",
         ]
-    )  # fmt: skip
+    )
 
 
 _TEX = {
@@ -319,9 +332,7 @@ def _card_metrics(results: Mapping[str, Any], sections: Sequence[Section], min_c
     return metrics
 
 
-def sized_rows(
-    results: Mapping[str, Any], sections: Sequence[Section]
-) -> Iterator[tuple[str, Mapping[str, Any]]]:  # fmt: skip
+def sized_rows(results: Mapping[str, Any], sections: Sequence[Section]) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Yield (what, row) of every disparity of the primary scorer that has a value, and those of other findings."""
     labels = probe_labels(results)
     for cut in results["cuts"]:
@@ -396,11 +407,14 @@ def _bom_metrics(results: Mapping[str, Any], sections: Sequence[Section], min_ce
         scorer = scorer_label(row.get("scorer", ""))
         metrics.append(
             _metric(
-                f"disparity{f' of {scorer}' if scorer else ''} (largest minus smallest group mean)", row["raw"],
+                f"disparity{f' of {scorer}' if scorer else ''} (largest minus smallest group mean)",
+                row["raw"],
                 f"{name}; null mean {number(row['null_mean'])}, corrected p {probability(row['adjusted_p'])}, "
-                f"{verdict_words(row['verdict'])}", row.get("ci_low"), row.get("ci_high"),
+                f"{verdict_words(row['verdict'])}",
+                row.get("ci_low"),
+                row.get("ci_high"),
             )
-        )  # fmt: skip
+        )
         about, _, cut = name.rpartition(" by ")
         for group in row.get("groups", ()):
             if group["eligible"] and group["mean"] is not None and group["n_subjects"] >= min_cell:
@@ -421,9 +435,7 @@ def _bom_metrics(results: Mapping[str, Any], sections: Sequence[Section], min_ce
     return metrics
 
 
-def _metric(
-    kind: str, value: float, where: str, low: float | None = None, high: float | None = None
-) -> dict[str, Any]:  # fmt: skip
+def _metric(kind: str, value: float, where: str, low: float | None = None, high: float | None = None) -> dict[str, Any]:
     limits = {"lowerBound": low, "upperBound": high}
     interval = {key: f"{end:.6g}" for key, end in limits.items() if end is not None}
     metric = {"type": kind, "value": f"{value:.6g}", "slice": where}

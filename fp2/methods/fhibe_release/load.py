@@ -57,9 +57,12 @@ def load_fhibe(root: Path, form: str = AUTO, *, expand_regions: bool = False) ->
 
 
 def read_release(
-    release: Release, *, expand_regions: bool = False, fallback: Path | None = None,
+    release: Release,
+    *,
+    expand_regions: bool = False,
+    fallback: Path | None = None,
     tick: Callable[[], None] = lambda: None,
-) -> Dataset:  # fmt: skip
+) -> Dataset:
     """Return a release as a data set, with its image files and the lines of its schema report.
 
     Images of two people have `n_people` = 2 in both rows. Attributes are those of the row, because age and appearance
@@ -156,9 +159,15 @@ class _PeopleReader:
         self._check_images(frame["image_path"].unique().tolist())
         lines = tuple(self._schema_lines())
         return Dataset(
-            "fhibe", self.release.version, frame, lines, self.settings, lines, tuple(self.files.values()),
+            "fhibe",
+            self.release.version,
+            frame,
+            lines,
+            self.settings,
+            lines,
+            tuple(self.files.values()),
             scales={"skin_tone": "Fitzpatrick"},
-        )  # fmt: skip
+        )
 
     def _schema_lines(self) -> Iterator[str]:
         """Yield a line per kind of difference from the known format; none for that format. No place is named."""

@@ -177,9 +177,12 @@ BULK = ("keypoints", "segments")  # most of a file; read on demand only (see `ge
 
 
 def listed_rows(
-    release: Release, needed: tuple[str, ...], fallback: Path | None, oddities: Counter[str],
+    release: Release,
+    needed: tuple[str, ...],
+    fallback: Path | None,
+    oddities: Counter[str],
     tick: Callable[[], None] = lambda: None,
-) -> Iterator[tuple[str, Cells]]:  # fmt: skip
+) -> Iterator[tuple[str, Cells]]:
     """Yield `(where, cells)` per subject of every image in `filepaths.csv`; paths are relative to the root.
 
     Every row has the fields of all rows; a field that an annotation lacks is an empty cell.

@@ -62,11 +62,14 @@ class GrasCertain(AskedInWaves):
         attributes = group_images(images, subjects, people, inputs.cuts, options.min_subjects).attributes
         traits, templates, _ = storage.grid
         self.looks = TraitLooks(
-            at=self._waves.at, alpha=options.alpha, smallest_effect=options.least_effect,
-            width=WIDTHS[options.outcome], groups=tuple(len(attribute.groups) for attribute in attributes),
+            at=self._waves.at,
+            alpha=options.alpha,
+            smallest_effect=options.least_effect,
+            width=WIDTHS[options.outcome],
+            groups=tuple(len(attribute.groups) for attribute in attributes),
             subjects=tuple(min(attribute.sizes[group][1] for group in attribute.groups) for attribute in attributes),
             questions=tuple((trait, template) for trait in traits for template in templates),
-        )  # fmt: skip
+        )
 
     @staticmethod
     def added_to(protocol: Protocol, config: Config) -> Protocol:
@@ -85,12 +88,16 @@ class GrasCertain(AskedInWaves):
         code = {name: number for number, name in enumerate(NAMES)}
         cuts, rows = results["cuts"], [block["rows"][cut] for cut in results["cuts"]]
         return TraitLooks(
-            at=tuple(block["at"]), questions=questions, last={question: look for question, look in looked if look},
-            groups=tuple(block["groups"][cut] for cut in cuts), subjects=tuple(block["subjects"][cut] for cut in cuts),
+            at=tuple(block["at"]),
+            questions=questions,
+            last={question: look for question, look in looked if look},
+            groups=tuple(block["groups"][cut] for cut in cuts),
+            subjects=tuple(block["subjects"][cut] for cut in cuts),
             decided=np.array([[code[name] for name in np.ravel(row["decided"])] for row in rows]),
-            look=np.array([np.ravel(row["look"]) for row in rows]), composite=code[block["composite"]],
+            look=np.array([np.ravel(row["look"]) for row in rows]),
+            composite=code[block["composite"]],
             **{name: block[name] for name in names},
-        )  # fmt: skip
+        )
 
     def unit_of(self, question: AskedQuestion) -> Question:
         """Return trait and template."""
@@ -194,7 +201,7 @@ def stopping_block(
             **headline(int(asked.sum()), asked.size, looks.now, {NAMES[code]: n for code, n in sorted(counts.items())}),
             "composite": NAMES[looks.composite],
         },
-    }  # fmt: skip
+    }
 
 
 def _corrected(rows: Intervals, tests: PairTests, looks: TraitLooks) -> np.ndarray:

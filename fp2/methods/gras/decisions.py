@@ -127,9 +127,15 @@ def _of_attribute(
 
 
 def decide(
-    rows: Intervals, smallest_effect: float, before: IntArray, *, waits: BoolArray, enough: BoolArray,
-    in_the_end: BoolArray, last: bool,
-) -> IntArray:  # fmt: skip
+    rows: Intervals,
+    smallest_effect: float,
+    before: IntArray,
+    *,
+    waits: BoolArray,
+    enough: BoolArray,
+    in_the_end: BoolArray,
+    last: bool,
+) -> IntArray:
     """Return the decisions, (A, Q), after those `before`: what was found different or equivalent stays so.
 
     Parameters
@@ -248,9 +254,14 @@ class TraitLooks:
         )
         planned, subjects = np.array(self.groups)[:, None], np.array(self.subjects)[:, None]
         found = decide(
-            rows, self.smallest_effect, before, last=end, waits=(tests.groups < planned) & (not end),
-            enough=tests.fewest >= self.fewest, in_the_end=np.broadcast_to(subjects >= self.fewest, shape),
-        )  # fmt: skip
+            rows,
+            self.smallest_effect,
+            before,
+            last=end,
+            waits=(tests.groups < planned) & (not end),
+            enough=tests.fewest >= self.fewest,
+            in_the_end=np.broadcast_to(subjects >= self.fewest, shape),
+        )
         asked = np.array([question not in self.last for question in self.questions])
         decided = np.where(asked, found, before)
         look = np.where(asked & ((decided != before) | (decided == OPEN)), self.now, looked)
@@ -262,9 +273,14 @@ class TraitLooks:
         done = asked & (end | ((decided != OPEN).all(axis=0) & (state != OPEN)))
         ended = {question: self.now for question, is_done in zip(self.questions, done, strict=True) if is_done}
         return replace(
-            self, decided=decided, look=look, composite=state, composite_look=of_composite, composite_p=p,
+            self,
+            decided=decided,
+            look=look,
+            composite=state,
+            composite_look=of_composite,
+            composite_p=p,
             last={**self.last, **ended},
-        )  # fmt: skip
+        )
 
     def intervals(self, tests: PairTests) -> Intervals:
         """Return the intervals of all rows, each at the level of the last look at it."""

@@ -133,9 +133,13 @@ def group_answers(
 
 
 def group_images(
-    image_ids: NDArray[Any], subject_ids: NDArray[Any], people: pd.DataFrame, cuts: Sequence[Cut], min_subjects: int,
+    image_ids: NDArray[Any],
+    subject_ids: NDArray[Any],
+    people: pd.DataFrame,
+    cuts: Sequence[Cut],
+    min_subjects: int,
     answered: BoolArray | None = None,
-) -> Grouping:  # fmt: skip
+) -> Grouping:
     """Return the grouping of images by the labels in `people`.
 
     Parameters

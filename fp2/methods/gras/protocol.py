@@ -188,9 +188,14 @@ class Gras(GrasAnalysis, Asks[GrasOptions]):
         options, battery = self.options, job.battery
         assert battery is not None
         return PlannedFamily(
-            options.alpha, len(job.cuts) * len(battery.questions), "step-down max-T", options.least_effect,
-            options.outcome, options.min_subjects, WIDTHS[options.outcome],
-        )  # fmt: skip
+            options.alpha,
+            len(job.cuts) * len(battery.questions),
+            "step-down max-T",
+            options.least_effect,
+            options.outcome,
+            options.min_subjects,
+            WIDTHS[options.outcome],
+        )
 
     def n_resamples(self, job: Job) -> tuple[int | None, int | None]:
         """Return how many permutations and bootstrap resamples the analysis draws."""

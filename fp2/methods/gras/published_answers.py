@@ -126,13 +126,11 @@ class PublishedAnswers(GrasAnalysis, Collects[GrasOptions]):
         return Collected(
             tables=RunTables(inputs.people, answers, None),
             model={"name": model},
-            probes=[
-                {"id": name, "label": name, "text": text} for name, text in _texts(answers.templates).items()
-            ],
+            probes=[{"id": name, "label": name, "text": text} for name, text in _texts(answers.templates).items()],
             facts={"battery": facts(TraitTemplates(asked, _texts(answers.templates)))},
             notes=[SUPPLIED, *asked.notes, *notes],
             response_set=source,
-        )  # fmt: skip
+        )
 
     def recall(self, results: Block) -> Block:
         """Return the published tests, or where the traits and templates of a logged run came from."""
@@ -185,14 +183,28 @@ def _dense(people: pd.DataFrame, traits: tuple[Trait, ...], values: NDArray[np.f
     columns = {name: np.full(values.shape, np.nan, dtype=np.float32) for name in YES_NO_NUMBERS} | {OUTCOME: values}
     questions = [
         {
-            "question_id": f"{template}_{trait.word}", "probe": template, "template": template, "trait": trait.word,
-            "polarity": trait.polarity, "valence": trait.valence, "text": "", "kind": "yes_no",
+            "question_id": f"{template}_{trait.word}",
+            "probe": template,
+            "template": template,
+            "trait": trait.word,
+            "polarity": trait.polarity,
+            "valence": trait.valence,
+            "text": "",
+            "kind": "yes_no",
             "question_key": digest([NAME, template, trait.word]),
         }
-        for trait in traits for template in templates
-    ]  # fmt: skip
+        for trait in traits
+        for template in templates
+    ]
     return DenseAnswers(
-        images, subjects, np.array([digest([NAME, source, image]) for image in images], dtype=object), traits,
-        templates, columns, np.zeros(values.shape, dtype=bool), np.where(np.isnan(values), 0, -1).astype(np.int32),
-        (MISSING,), pd.DataFrame(questions).astype({"valence": "float64"}),
-    )  # fmt: skip
+        images,
+        subjects,
+        np.array([digest([NAME, source, image]) for image in images], dtype=object),
+        traits,
+        templates,
+        columns,
+        np.zeros(values.shape, dtype=bool),
+        np.where(np.isnan(values), 0, -1).astype(np.int32),
+        (MISSING,),
+        pd.DataFrame(questions).astype({"valence": "float64"}),
+    )

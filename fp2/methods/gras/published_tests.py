@@ -94,16 +94,21 @@ def published_tests(
     words = list(dict.fromkeys(p_values["trait"]))
     constant = _constant(means)
     scores = {
-        **_numbers(score), "unbiased_cells": score.unbiased_cells, "n_undefined": score.n_undefined,
-        "n_constant": constant, "n_cells": sum(len(part["trait"].unique()) for part in parts), "n_tests": len(p_values),
+        **_numbers(score),
+        "unbiased_cells": score.unbiased_cells,
+        "n_undefined": score.n_undefined,
+        "n_constant": constant,
+        "n_cells": sum(len(part["trait"].unique()) for part in parts),
+        "n_tests": len(p_values),
         "by_attribute": {name: _numbers(one) for name, one in by_attribute.items()},
-    }  # fmt: skip
+    }
     block: dict[str, Any] = {
         "alpha": options.alpha,
         "templates": list(dict.fromkeys(p_values["template"])),
         "traits": [
             {"word": trait.word, "polarity": trait.polarity, "valence": trait.valence}
-            for trait in traits if trait.word in words
+            for trait in traits
+            if trait.word in words
         ],
         "scores": scores,
         "tests": {name: {"p_value": _array(part, "p_value", words)} for name, part in _by_attribute(p_values)},
@@ -111,7 +116,7 @@ def published_tests(
         "attribution": rates.to_dict("records"),
         "metrics": {f"images.{name}": value for name, value in _numbers(score).items()},
         "headline": {f"{name}_images": value for name, value in _numbers(score).items()},
-    }  # fmt: skip
+    }
     absent = len(traits) - len(words)
     notes = [f"{absent} of the {len(traits)} listed traits have no published test"] if absent else []
     if score.n_undefined:

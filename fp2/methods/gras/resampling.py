@@ -76,9 +76,14 @@ class TraitTests:
     """
 
     def __init__(
-        self, answers: GrasAnswers, grouping: Grouping, options: GrasOptions, units: str, outcome: str | None = None,
+        self,
+        answers: GrasAnswers,
+        grouping: Grouping,
+        options: GrasOptions,
+        units: str,
+        outcome: str | None = None,
         part: float = 1.0,
-    ) -> None:  # fmt: skip
+    ) -> None:
         if units not in (IMAGES, SUBJECTS):
             raise ValueError(f"units are {IMAGES} or {SUBJECTS}, not {units!r}")
         y = answers.columns[outcome or options.outcome]

@@ -192,16 +192,25 @@ def _attributes_chart(unit: Unit) -> Chart:
     """Return the score of each attribute beside what chance gives."""
     scores = {name: each["published_orientation"] for name, each in unit["scores"]["by_attribute"].items()}
     points = [
-        Point(one["value"], cut_label(name), null_mean=one["null_mean"], null_p95=one["null_high"],
-              filled=one["value"] > one["null_high"])
+        Point(
+            one["value"],
+            cut_label(name),
+            null_mean=one["null_mean"],
+            null_p95=one["null_high"],
+            filled=one["value"] > one["null_high"],
+        )
         for name, one in scores.items()
-    ]  # fmt: skip
+    ]
     return Chart(
-        ChartKind.INTERVALS, "gras_attributes", "GRAS Bias Score by attribute", [Series(points)],
+        ChartKind.INTERVALS,
+        "gras_attributes",
+        "GRAS Bias Score by attribute",
+        [Series(points)],
         Axis("cells with p ≤ α in any template, %", 0.0),
         caption="Grey: by chance, to the 97.5th percentile; filled: beyond it.",
-        filled="beyond chance", in_files=False,
-    )  # fmt: skip
+        filled="beyond chance",
+        in_files=False,
+    )
 
 
 def _significant_counts(block: Block, unit: Unit) -> Table:

@@ -23,9 +23,17 @@ KEYS = "1234567890"
 
 
 def label(
-    run: str, wanted: Wanted, labeller: str, overrides: Sequence[str], *, port: int, status: bool, analyse: bool,
-    labels: Path | None, as_json: bool,
-) -> int:  # fmt: skip
+    run: str,
+    wanted: Wanted,
+    labeller: str,
+    overrides: Sequence[str],
+    *,
+    port: int,
+    status: bool,
+    analyse: bool,
+    labels: Path | None,
+    as_json: bool,
+) -> int:
     """Serve the labelling page of a run until Ctrl-C; or print the state of the labels, or analyse them."""
     from fp2.extension import Progress, finish_purges, in_quotes, print_json, run_folder, states_again
     from fp2.methods.labels.sample import NEEDED, sheet_of
@@ -110,9 +118,7 @@ class LabelServer(LoopbackServer):
         return Reply("text/plain", b"", location=".")
 
 
-def render(
-    scale: LabelScale, labeller: str, done: int, total: int, answer: tuple[int, str, str] | None
-) -> str:  # fmt: skip
+def render(scale: LabelScale, labeller: str, done: int, total: int, answer: tuple[int, str, str] | None) -> str:
     """Return the page; `answer` is its place in the sample, the question and the text, None where all are labelled."""
     from fp2.extension import environment, plain
 
@@ -122,10 +128,20 @@ def render(
         for key, (value, meaning) in zip(KEYS, scale.values.items(), strict=False)
     ]
     page = (HERE / "label.html.j2").read_text(encoding="utf-8")
-    return environment().from_string(page).render(
-        definition=scale.question, buttons=buttons, labeller=plain(labeller), done=done, total=total, place=place,
-        question=plain(question), text=plain(text),
-    )  # fmt: skip
+    return (
+        environment()
+        .from_string(page)
+        .render(
+            definition=scale.question,
+            buttons=buttons,
+            labeller=plain(labeller),
+            done=done,
+            total=total,
+            place=place,
+            question=plain(question),
+            text=plain(text),
+        )
+    )
 
 
 def _few(sheet: Sheet) -> str | None:

@@ -162,9 +162,14 @@ class _WeightedEntries:
 
 
 def corrected_gap(
-    data: Labelled, *, power: float | None = None, alpha: float = 0.05, min_subjects: int = 10,
-    least: float = LEAST_LABELLED, draws: int = DRAWS,
-) -> Gap:  # fmt: skip
+    data: Labelled,
+    *,
+    power: float | None = None,
+    alpha: float = 0.05,
+    min_subjects: int = 10,
+    least: float = LEAST_LABELLED,
+    draws: int = DRAWS,
+) -> Gap:
     """Return the prediction-powered means of the groups and the test that they are equal.
 
     `power` sets lambda; None tunes it. `draws` are made of the largest |T| of three groups or more.
@@ -196,18 +201,27 @@ def corrected_gap(
 
 
 def error_gap(
-    data: Labelled, *, absolute: bool = False, alpha: float = 0.05, min_subjects: int = 10,
-    least: float = LEAST_LABELLED, draws: int = DRAWS,
-) -> Gap:  # fmt: skip
+    data: Labelled,
+    *,
+    absolute: bool = False,
+    alpha: float = 0.05,
+    min_subjects: int = 10,
+    least: float = LEAST_LABELLED,
+    draws: int = DRAWS,
+) -> Gap:
     """Return the mean error (score - label, or its absolute value) of the groups and the test that it is equal."""
     score, label = np.asarray(data.score, dtype=np.float64), np.asarray(data.label, dtype=np.float64)
     error = score - label
     error = np.abs(error) if absolute else error
     known = np.where(np.isnan(score), np.nan, 0.0)
     return corrected_gap(
-        replace(data, score=known, label=error), power=0.0, alpha=alpha, min_subjects=min_subjects, least=least,
+        replace(data, score=known, label=error),
+        power=0.0,
+        alpha=alpha,
+        min_subjects=min_subjects,
+        least=least,
         draws=draws,
-    )  # fmt: skip
+    )
 
 
 def class_rates(data: Labelled, *, min_subjects: int = 10) -> list[ClassRates]:
@@ -272,11 +286,16 @@ def _weighted_entries(
     mean = entries.by_group(share * score)
     found = tuple(
         GroupEstimate(
-            str(name), int(there[g]), int(drawn[group == g].sum()), int(labelled[g]), float(effective[g]),
-            max(0, math.ceil(least - effective[g] - 1e-9)), float(mean[g]) if there[g] else None,
+            str(name),
+            int(there[g]),
+            int(drawn[group == g].sum()),
+            int(labelled[g]),
+            float(effective[g]),
+            max(0, math.ceil(least - effective[g] - 1e-9)),
+            float(mean[g]) if there[g] else None,
         )
         for g, name in enumerate(names)
-    )  # fmt: skip
+    )
     return entries, found, kept
 
 
@@ -319,9 +338,15 @@ def _variance(
 
 
 def _compare(
-    entries: _WeightedEntries, mean: FloatArray, influence: FloatArray, groups: tuple[GroupEstimate, ...],
-    kept: BoolArray, step: float, alpha: float, draws: int,
-) -> Gap:  # fmt: skip
+    entries: _WeightedEntries,
+    mean: FloatArray,
+    influence: FloatArray,
+    groups: tuple[GroupEstimate, ...],
+    kept: BoolArray,
+    step: float,
+    alpha: float,
+    draws: int,
+) -> Gap:
     """Return the means with their intervals, and the test of all pairs."""
     from scipy.special import stdtr, stdtrit
 
@@ -329,9 +354,10 @@ def _compare(
     reach = stdtrit(df, 1 - alpha / 2) * np.sqrt(variance)
     shown = tuple(
         replace(group, mean=float(mean[g]), ci_low=float(mean[g] - reach[g]), ci_high=float(mean[g] + reach[g]))
-        if kept[g] else group
+        if kept[g]
+        else group
         for g, group in enumerate(groups)
-    )  # fmt: skip
+    )
     at, out = np.flatnonzero(kept), influence[:, kept]
     tests = []
     for g, h in combinations(range(len(at)), 2):

@@ -92,20 +92,41 @@ def _row(
     lower, higher = found.pair or (None, None)
     groups = [  # the mean score stands for every group, errors where labels suffice
         {
-            **asdict(group), "error": wrong.mean, "error_low": wrong.ci_low, "error_high": wrong.ci_high,
-            "absolute_error": far.mean, "absolute_low": far.ci_low, "absolute_high": far.ci_high,
+            **asdict(group),
+            "error": wrong.mean,
+            "error_low": wrong.ci_low,
+            "error_high": wrong.ci_high,
+            "absolute_error": far.mean,
+            "absolute_low": far.ci_low,
+            "absolute_high": far.ci_high,
         }
         for group, wrong, far in zip(found.groups, error.groups, absolute.groups, strict=True)
-    ]  # fmt: skip
+    ]
     return {
-        "probe": probe, "scorer": scorer, "cut": cut.name, "status": found.status,
-        "n_labels": len(own), "plain_verdict": plain_row.get("verdict"),
-        "plain_significant": plain_row.get("significant"), "plain_gap": plain_row.get("raw"),
-        "plain_p": plain_row.get("adjusted_p"), "scored_gap": found.scored, "gap": found.gap, "ci_low": found.ci_low,
-        "ci_high": found.ci_high, "p_value": found.p_value, "lower_group": lower, "higher_group": higher,
-        "power_tuning": found.power, "gain": found.gain, "more_labels": found.more,
-        "error_gap": error.gap, "error_p": error.p_value, "groups": groups, "classes": rates,
-    }  # fmt: skip
+        "probe": probe,
+        "scorer": scorer,
+        "cut": cut.name,
+        "status": found.status,
+        "n_labels": len(own),
+        "plain_verdict": plain_row.get("verdict"),
+        "plain_significant": plain_row.get("significant"),
+        "plain_gap": plain_row.get("raw"),
+        "plain_p": plain_row.get("adjusted_p"),
+        "scored_gap": found.scored,
+        "gap": found.gap,
+        "ci_low": found.ci_low,
+        "ci_high": found.ci_high,
+        "p_value": found.p_value,
+        "lower_group": lower,
+        "higher_group": higher,
+        "power_tuning": found.power,
+        "gain": found.gain,
+        "more_labels": found.more,
+        "error_gap": error.gap,
+        "error_p": error.p_value,
+        "groups": groups,
+        "classes": rates,
+    }
 
 
 def _labelled(
@@ -172,8 +193,11 @@ def _labellers(labels: pd.DataFrame) -> list[dict[str, Any]]:
         resolved = int(wide[RESOLVER].notna().sum()) if RESOLVER in wide else 0
         out.append(
             {
-                "scorer": str(scorer), "n_answers": len(wide), "n_resolved": resolved, "agreement": pairs,
+                "scorer": str(scorer),
+                "n_answers": len(wide),
+                "n_resolved": resolved,
+                "agreement": pairs,
                 "n_labels": [int(wide[name].notna().sum()) for name in names],
             }
-        )  # fmt: skip
+        )
     return out

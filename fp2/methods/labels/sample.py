@@ -231,9 +231,15 @@ def sheet_of(source: Path, here: Config, wanted: Wanted, words: Sequence[str] = 
 
 
 def _draw(
-    scores: pd.DataFrame, people: pd.DataFrame, cuts: Sequence[Cut], scale: LabelScale, name: str, wanted: Wanted,
-    folder: Path, config: Config,
-) -> dict[str, Any]:  # fmt: skip
+    scores: pd.DataFrame,
+    people: pd.DataFrame,
+    cuts: Sequence[Cut],
+    scale: LabelScale,
+    name: str,
+    wanted: Wanted,
+    folder: Path,
+    config: Config,
+) -> dict[str, Any]:
     """Draw the sample and write it; return how it was drawn."""
     import numpy as np
 
@@ -264,15 +270,19 @@ def _draw(
     drawn = rows.iloc[chosen]
     lines = [
         (row.image_id, row.subject_id, row.question_id, row.probe, int(stratum), repr(float(chance)))
-        for row, stratum, chance in zip(
-            drawn.itertuples(index=False), strata[chosen], probability[chosen], strict=True
-        )
-    ]  # fmt: skip
+        for row, stratum, chance in zip(drawn.itertuples(index=False), strata[chosen], probability[chosen], strict=True)
+    ]
     about = {
-        "scorer": name, "n": n, "drawn": len(lines), "by": by, "seed": seed, "probes": list(wanted.probes or known),
-        "answers": len(rows), "strata": int(strata.max()) + 1,
+        "scorer": name,
+        "n": n,
+        "drawn": len(lines),
+        "by": by,
+        "seed": seed,
+        "probes": list(wanted.probes or known),
+        "answers": len(rows),
+        "strata": int(strata.max()) + 1,
         "at": datetime.now(UTC).isoformat(timespec="seconds"),
-    }  # fmt: skip
+    }
     with artifacts.as_user_error(folder):
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         (folder / ABOUT).write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")

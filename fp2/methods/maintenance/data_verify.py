@@ -148,8 +148,12 @@ def verify(
         out.say(
             f"{images} images of {subjects} subjects, at most {most_images} per subject; {pairs} images of two people "
             "(excluded from single-person probes)",
-            images=images, subjects=subjects, most_images=int(most_images), pairs=int(pairs), notes=list(dataset.notes),
-        )  # fmt: skip
+            images=images,
+            subjects=subjects,
+            most_images=int(most_images),
+            pairs=int(pairs),
+            notes=list(dataset.notes),
+        )
         for note in dataset.notes:
             if note not in dataset.schema_lines:  # those were reported while the data were read
                 out.say(f"note: {note}")

@@ -29,8 +29,18 @@ def examine(overrides: Sequence[str], as_json: bool = False) -> int:
     config = load_config(overrides)
     console = Terminal()
     checks: tuple[Callable[[Config], Check], ...] = (
-        _python, _packages, _conflicts, _torchvision, _device, _workers, _disk, _local_disk, _store, _tracking, _modes,
-    )  # fmt: skip
+        _python,
+        _packages,
+        _conflicts,
+        _torchvision,
+        _device,
+        _workers,
+        _disk,
+        _local_disk,
+        _store,
+        _tracking,
+        _modes,
+    )
     of_data_sets = read_installed(DATA, lambda name: load(DATA, name, "data").check_installation()).values()
     results = [*(check(config) for check in checks), *(check for check in dict.fromkeys(of_data_sets) if check)]
     if as_json:

@@ -73,10 +73,13 @@ def _choices(group: str) -> list[dict[str, str]]:
     """
     folders = conf_folders()
     return [
-        {"name": name, "description": _description(path, whole=group == "data"),
-         "from": next((package for package, at in folders.items() if path.is_relative_to(at)), str(path.parent))}
+        {
+            "name": name,
+            "description": _description(path, whole=group == "data"),
+            "from": next((package for package, at in folders.items() if path.is_relative_to(at)), str(path.parent)),
+        }
         for name, path in choices(group).items()
-    ]  # fmt: skip
+    ]
 
 
 def _classes(group: str) -> list[dict[str, str]]:

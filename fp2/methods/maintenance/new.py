@@ -37,15 +37,28 @@ def new(kind: str, name: str, folder: Path, as_json: bool = False) -> None:
     if target.exists():
         raise Fp2Error("the folder exists already", where=str(target), fix="Choose another name or folder")
     substitutions = {
-        "kind": kind, "name": name, "package": package, "module": module, "group": group, "listed": listed,
+        "kind": kind,
+        "name": name,
+        "package": package,
+        "module": module,
+        "group": group,
+        "listed": listed,
         "class": "".join(template.capitalize() for template in name.split("_")),
-        "title": name.replace("_", " ").capitalize(), "version": __version__, "command": command.format(name=name),
-    }  # fmt: skip
+        "title": name.replace("_", " ").capitalize(),
+        "version": __version__,
+        "command": command.format(name=name),
+    }
     environment = Environment(
-        loader=FileSystemLoader(_TEMPLATES), undefined=StrictUndefined, keep_trailing_newline=True,
-        variable_start_string="[[ ", variable_end_string=" ]]", block_start_string="[%", block_end_string="%]",
-        comment_start_string="[##", comment_end_string="##]",
-    )  # fmt: skip
+        loader=FileSystemLoader(_TEMPLATES),
+        undefined=StrictUndefined,
+        keep_trailing_newline=True,
+        variable_start_string="[[ ",
+        variable_end_string=" ]]",
+        block_start_string="[%",
+        block_end_string="%]",
+        comment_start_string="[##",
+        comment_end_string="##]",
+    )
     files = []
     with artifacts.as_user_error(target):
         for template in (_COMMON, kind):

@@ -58,9 +58,12 @@ def serve(words: Sequence[str], overrides: Sequence[str], port: int | None) -> i
         return 0
     port = free_port(port)
     server = subprocess.Popen(
-        server_command(port), env=server_environment(config), stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
+        server_command(port),
+        env=server_environment(config),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
     note = None
     try:
         with Terminal(stderr=True).status("Starting the MLflow UI"):

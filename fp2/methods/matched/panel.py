@@ -154,9 +154,15 @@ def matched_panel(
 
 
 def _assembled(
-    y: FloatArray, centred: FloatArray, scale: float, pairs: list[tuple[int, int]], names: tuple[str, ...],
-    permuted: tuple[FloatArray, FloatArray], alpha: float, higher_is_better: bool,
-) -> MatchedTest:  # fmt: skip
+    y: FloatArray,
+    centred: FloatArray,
+    scale: float,
+    pairs: list[tuple[int, int]],
+    names: tuple[str, ...],
+    permuted: tuple[FloatArray, FloatArray],
+    alpha: float,
+    higher_is_better: bool,
+) -> MatchedTest:
     """Return one outcome's test; `permuted`: its largest |t| and largest gap per permutation."""
     largest_t, largest_gap = permuted
     t, gap = (term[0] for term in _statistics(centred[None], pairs, scale))

@@ -121,9 +121,12 @@ def matched_block(
 
 
 def _tests(
-    wide: pd.DataFrame, columns: list[tuple[str, str]], table: pd.DataFrame, scorers: Mapping[str, Scorer],
+    wide: pd.DataFrame,
+    columns: list[tuple[str, str]],
+    table: pd.DataFrame,
+    scorers: Mapping[str, Scorer],
     c: ComparisonSettings,
-) -> list[tuple[MatchedTest, bool]]:  # fmt: skip
+) -> list[tuple[MatchedTest, bool]]:
     """Return each outcome's test, and whether all its values are equal."""
     import numpy as np
 
@@ -198,8 +201,12 @@ def _decide(rows: list[dict[str, Any]], tests: Sequence[MatchedTest], c: Compari
         significant = p is not None and p <= c.alpha
         level = c.alpha if c.correction == "none" else c.alpha * weights[index]
         row.update(
-            adjusted_p=p, adjusted_minimum_effect_p=larger, adjusted_equivalence_p=small, family_size=sum(tested),
-            family_level=level, significant=significant,
+            adjusted_p=p,
+            adjusted_minimum_effect_p=larger,
+            adjusted_equivalence_p=small,
+            family_size=sum(tested),
+            family_level=level,
+            significant=significant,
             mde80=_minimum_detectable(test, level) if row["status"] == "ok" else None,
-        )  # fmt: skip
+        )
         row["verdict"] = row["status"] if row["status"] != "ok" else verdict_of(p, larger, small, c.alpha)

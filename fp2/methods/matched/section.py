@@ -91,12 +91,15 @@ def _in_short(rows: Sequence[Mapping[str, Any]], results: Results) -> Iterator[V
         direction = "lower" if better.get(row["scorer"], True) else "higher"
         yield Sentence(
             [
-                "Answers about the version ", Strong(plain(row["worst_version"])), f" ({cut_label(row['cut'])}) score ",
-                f"{direction} in {scorer_label(row['scorer'])} than answers about ", Strong(plain(row["best_version"])),
+                "Answers about the version ",
+                Strong(plain(row["worst_version"])),
+                f" ({cut_label(row['cut'])}) score ",
+                f"{direction} in {scorer_label(row['scorer'])} than answers about ",
+                Strong(plain(row["best_version"])),
                 f" on {labels[row['probe']]}, by {number(row['raw'])}.",
             ],
             Weight.LEAD,
-        )  # fmt: skip
+        )
         if more := len(significant) - 1:
             count = f"{plural(more, 'more difference')} {'is' if more == 1 else 'are'} significant in {score}."
             yield Sentence(count, Weight.LEAD)
@@ -110,23 +113,33 @@ def _in_short(rows: Sequence[Mapping[str, Any]], results: Results) -> Iterator[V
     points = [_point(row, f"{labels[row['probe']]}, {cut_label(row['cut'])}") for row in rows[:MOST_SHOWN]]
     title = "Significant differences within sets" if significant else "Differences within sets, none significant"
     yield Chart(
-        ChartKind.INTERVALS, "matched_differing", title, [Series(points)], Axis(f"difference of {score}", 0.0),
-        caption=more_rows, in_files=False,
-    )  # fmt: skip
+        ChartKind.INTERVALS,
+        "matched_differing",
+        title,
+        [Series(points)],
+        Axis(f"difference of {score}", 0.0),
+        caption=more_rows,
+        in_files=False,
+    )
 
 
 def _point(row: Mapping[str, Any], label: str) -> Point:
     value = _interval(row).value
     low, high = (value.low, value.high) if isinstance(value, Estimate) else (None, None)
     return Point(
-        row["raw"], label, low=low, high=high, null_mean=row["null_mean"], null_p95=row["null_p95"],
-        filled=bool(row["significant"]), verdict=row["verdict"], subjects=row["n_sets"],
-    )  # fmt: skip
+        row["raw"],
+        label,
+        low=low,
+        high=high,
+        null_mean=row["null_mean"],
+        null_p95=row["null_p95"],
+        filled=bool(row["significant"]),
+        verdict=row["verdict"],
+        subjects=row["n_sets"],
+    )
 
 
-def _versions(
-    cut: Mapping[str, Any], rows: list[Mapping[str, Any]], scorer: str, labels: Mapping[str, str]
-) -> Chart:  # fmt: skip
+def _versions(cut: Mapping[str, Any], rows: list[Mapping[str, Any]], scorer: str, labels: Mapping[str, str]) -> Chart:
     """Return the mean of each version less that of the set: a row for each probe, a column for each version.
 
     A difference below the smallest effect of interest has a pale colour, however small the others are.

@@ -308,9 +308,13 @@ class ModelScorer(AsksModel):
         return readings_of
 
     def _ask_some(
-        self, asked_texts: Asked, readings_of: dict[str, Reading], failed: dict[str, str], tick: Callable[[int], None],
+        self,
+        asked_texts: Asked,
+        readings_of: dict[str, Reading],
+        failed: dict[str, str],
+        tick: Callable[[int], None],
         images_of: Mapping[str, set[str]],
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Ask about some texts; each batch is stored, and added to `readings_of` or (with a reason) `failed`.
 
         What is derived from nothing but withdrawn images (`images_of`: those of each key) is not stored.

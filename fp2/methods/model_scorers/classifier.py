@@ -251,11 +251,17 @@ class Classifier(ModelScorer):
         values = np.clip(np.round(p @ weights, DECIMALS), *self.value_range)
         rows = zip(keys, values.tolist(), tokens.tolist(), p.argmax(axis=1).tolist(), strict=True)
         return [
-            Answer(key, self.name, str(names[best]), tokens=n,
-                   numbers={"value": value, "tokens": n, "truncated": n > limit})
-            if math.isfinite(value) else Answer(key, self.name, None, "the checkpoint returns no finite numbers")
+            Answer(
+                key,
+                self.name,
+                str(names[best]),
+                tokens=n,
+                numbers={"value": value, "tokens": n, "truncated": n > limit},
+            )
+            if math.isfinite(value)
+            else Answer(key, self.name, None, "the checkpoint returns no finite numbers")
             for key, value, n, best in rows
-        ]  # fmt: skip
+        ]
 
     def _entailed(self, logits: FloatArray, labels: Sequence[str]) -> FloatArray:
         """Return the probability of each hypothesis; `logits` are (texts, hypotheses, labels)."""

@@ -137,13 +137,19 @@ class Judge(ModelScorer):
         store = self.resources.store
         try:
             options = ServerOptions(
-                concurrency=self.concurrency, timeout=self.timeout, attempts=self.attempts,
-                price_input=self.price_input, price_output=self.price_output,
-            )  # fmt: skip
+                concurrency=self.concurrency,
+                timeout=self.timeout,
+                attempts=self.attempts,
+                price_input=self.price_input,
+                price_output=self.price_output,
+            )
             return OpenAICompatEngine(
-                spec, Decoding(max_new_tokens=self.max_new_tokens), options,
-                connection=store.connection if store is not None else None, verify_files=self.resources.verify_files,
-            )  # fmt: skip
+                spec,
+                Decoding(max_new_tokens=self.max_new_tokens),
+                options,
+                connection=store.connection if store is not None else None,
+                verify_files=self.resources.verify_files,
+            )
         except Fp2Error as error:
             raise self.about(error) from error
 
@@ -229,8 +235,11 @@ class Judge(ModelScorer):
     def _body(self, form: Mapping[str, Any], question: str, text: str) -> dict[str, Any]:
         sent = messages(self.criteria, question, text, system=bool(form["system"]))
         body: dict[str, Any] = {"model": self.id, "messages": sent, "max_tokens": self.max_new_tokens}
-        given = {"temperature": ("greedy", 0.0), "seed": ("seed", self.seed),
-                 "response_format": ("schema", schema(self.criteria))}  # fmt: skip
+        given = {
+            "temperature": ("greedy", 0.0),
+            "seed": ("seed", self.seed),
+            "response_format": ("schema", schema(self.criteria)),
+        }
         return body | {name: value for name, (part, value) in given.items() if form[part]}
 
     def _find(self, client: ServerClient) -> dict[str, Any]:

@@ -78,10 +78,15 @@ def load_rubric(reference: str) -> Rubric:
     if not isinstance(content["higher_is_better"], bool):
         raise Fp2Error("higher_is_better is true or false", where=where)
     rubric = Rubric(
-        str(content["name"]), str(content["version"]), digest(content), content["higher_is_better"],
-        _number(content["smallest_effect"], "smallest_effect", where), " ".join(str(content["instructions"]).split()),
-        {name: value for name, (value, _) in labels.items()}, {name: means for name, (_, means) in labels.items()},
-    )  # fmt: skip
+        str(content["name"]),
+        str(content["version"]),
+        digest(content),
+        content["higher_is_better"],
+        _number(content["smallest_effect"], "smallest_effect", where),
+        " ".join(str(content["instructions"]).split()),
+        {name: value for name, (value, _) in labels.items()},
+        {name: means for name, (_, means) in labels.items()},
+    )
     if len({value for value in rubric.labels.values() if value is not None}) < 2:
         raise Fp2Error("a rubric needs labels with two different values", where=where)
     return rubric

@@ -204,7 +204,7 @@ def look(monitor: Monitor, folder: Path, config: Config, results: Results, n_ans
         log10_e=log_e / math.log(10),
         changed=log_e >= math.log(1 / monitor.alpha),
         means={row: e.mean for row, e in monitor.rows.items() if e.mean is not None and row.score == primary},
-    )  # fmt: skip
+    )
     monitor.asked += keys
     monitor.looks.append(done)
     return done

@@ -51,8 +51,9 @@ HOW = (
 
 def write(monitor: Monitor, name: str, folder: Path) -> Path:
     """Write the page of a monitor of the run `name`, and return its path."""
-    unlike = [(row, evidence) for row, evidence in monitor.rows.items()
-              if evidence.n >= reading.MIN_CELL and evidence.squares]  # fmt: skip
+    unlike = [
+        (row, evidence) for row, evidence in monitor.rows.items() if evidence.n >= reading.MIN_CELL and evidence.squares
+    ]
     unlike.sort(key=lambda item: -item[1].log_e)
     changed, n = set(monitor.changed_rows()), len(monitor.rows)
     cells = [
@@ -70,16 +71,27 @@ def write(monitor: Monitor, name: str, folder: Path) -> Path:
         if row in monitor.looks[-1].means
     ]
     courses = Chart(
-        ChartKind.LINES, "courses", "Mean difference over all looks so far", series,
-        Axis("new less stored, of the range"), Axis("look"), [Reference(0.0)], filled="",
-    )  # fmt: skip
+        ChartKind.LINES,
+        "courses",
+        "Mean difference over all looks so far",
+        series,
+        Axis("new less stored, of the range"),
+        Axis("look"),
+        [Reference(0.0)],
+        filled="",
+    )
     values = (courses, Table("rows", COLUMNS, cells, caption))
     points = [Point(each.log10_e, f"look {number}, {each.when[:10]}", x=float(number)) for number, each in looks]
     evidence_chart = Chart(
-        ChartKind.LINES, "evidence", "Evidence that the model has changed", [Series(points)],
-        Axis("evidence (log10 of the e-value)"), Axis("look"), [Reference(math.log10(1 / monitor.alpha), "changed")],
+        ChartKind.LINES,
+        "evidence",
+        "Evidence that the model has changed",
+        [Series(points)],
+        Axis("evidence (log10 of the e-value)"),
+        Axis("look"),
+        [Reference(math.log10(1 / monitor.alpha), "changed")],
         filled="",
-    )  # fmt: skip
+    )
     header: list[Value] = [*summary(monitor), evidence_chart, Part(reading.HOW_TO_READ, HOW, folded=True)]
     sections = [PageSection("rows", "Where answers differ most", values)] if unlike else []
     return write_page(folder / PAGE, render_document(f"Monitor of {name}", header, sections))

@@ -242,8 +242,9 @@ class PublishedSection(Section):
             steps = [_step_row(row, labels) for row in rows]
             fold = "From the page's disparity to ours, one choice at a time"
             yield Table("steps", columns, steps, f"By {cut_label(cut)}", fold=fold, omit_small=True, cut=cut)
-        left_out = [labels[probe] for probe in dict.fromkeys(row["probe"] for row in block["rows"])
-                    if probe not in PAGE_PROBES]  # fmt: skip
+        left_out = [
+            labels[probe] for probe in dict.fromkeys(row["probe"] for row in block["rows"]) if probe not in PAGE_PROBES
+        ]
         if left_out:
             yield Sentence(f"The composites leave out {', '.join(left_out)}.", Weight.DETAIL)
         if any(composite["grouped_by"] == [FIRST_REGION] for composite in block["composites"].values()):
@@ -277,9 +278,11 @@ class PublishedSection(Section):
 
 
 def _leaderboard(
-    cut: str, rows: Mapping[str, Mapping[str, Mapping[str, Any]]], composites: Mapping[str, Mapping[str, Any]],
+    cut: str,
+    rows: Mapping[str, Mapping[str, Mapping[str, Any]]],
+    composites: Mapping[str, Mapping[str, Any]],
     labels: Mapping[str, str],
-) -> Table:  # fmt: skip
+) -> Table:
     """Return the models by composite, the smallest first, with the disparity of every probe."""
     probes = [probe for probe in labels if any(probe in row for row in rows.values())]
     columns = [Column("Model", Kind.NAME), Column("#", Kind.COUNT)]

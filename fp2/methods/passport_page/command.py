@@ -15,9 +15,15 @@ if TYPE_CHECKING:
 
 
 def readable(
-    passport: Path, keys: list[Path], threshold: int, html: Path | None, pdf: Path | None, eval_result: Path | None,
-    overrides: Sequence[str], as_json: bool = False,
-) -> int:  # fmt: skip
+    passport: Path,
+    keys: list[Path],
+    threshold: int,
+    html: Path | None,
+    pdf: Path | None,
+    eval_result: Path | None,
+    overrides: Sequence[str],
+    as_json: bool = False,
+) -> int:
     """Write a passport as a page to read or as in-toto's eval-result; return 1 if it was verified and is not valid."""
     from fp2.extension import (
         Verification,
@@ -53,9 +59,10 @@ def readable(
     is_local = run_id in recorded_folders(state)  # a purge here finds what was written from it
     with Output(as_json) as out, recording(state, [run_id], (html, pdf, eval_result)) if is_local else nullcontext():
         for kind, path, data in (
-            ("html", html, to_html(page).encode()), ("pdf", pdf, to_pdf(page) if pdf else b""),
+            ("html", html, to_html(page).encode()),
+            ("pdf", pdf, to_pdf(page) if pdf else b""),
             ("eval_result", eval_result, attested),
-        ):  # fmt: skip
+        ):
             if path is not None:
                 with artifacts.as_user_error(path.parent):
                     path.parent.mkdir(parents=True, exist_ok=True)

@@ -79,8 +79,14 @@ def document(outcome: Verification, n_keys: int, payload: str) -> list[Value]:
         values.append(_said("Findings of other analyses", other, folded=bool(stated["disparities"])))
     facts = [Row([name, value]) for name, value in _facts(stated, payload).items()]
     level = reading.confidence_level(2 * results["analysis"].get("alpha", 0.05))
-    columns = (Column("Groups by"), Column("Mean disparity", Kind.NUMBER), Column("Null mean", Kind.NUMBER),
-               Column(f"Magnitude ({level})", Kind.ESTIMATE), Column("p", Kind.P), Column("Severity"))  # fmt: skip
+    columns = (
+        Column("Groups by"),
+        Column("Mean disparity", Kind.NUMBER),
+        Column("Null mean", Kind.NUMBER),
+        Column(f"Magnitude ({level})", Kind.ESTIMATE),
+        Column("p", Kind.P),
+        Column("Severity"),
+    )
     rows = []
     composites = results.get("composites") or {}
     for cut, row in ((cut, composites[cut]) for cut in results["cuts"] if cut in composites):
@@ -134,8 +140,14 @@ def _disparities(results: Mapping[str, Any]) -> Table:
         if row.get("adjusted_p") is not None
     ]
     tested.sort(key=lambda item: (item[2]["adjusted_p"], -(item[2]["raw"] or 0.0)))
-    columns = (Column("Groups by"), Column("Probe"), Column("Disparity", Kind.NUMBER), Column("Null mean", Kind.NUMBER),
-               Column("Adjusted p", Kind.P), Column("Verdict", Kind.VERDICT))  # fmt: skip
+    columns = (
+        Column("Groups by"),
+        Column("Probe"),
+        Column("Disparity", Kind.NUMBER),
+        Column("Null mean", Kind.NUMBER),
+        Column("Adjusted p", Kind.P),
+        Column("Verdict", Kind.VERDICT),
+    )
     rows = [
         Row([cut_label(cut), labels[probe], *(row[key] for key in ("raw", "null_mean", "adjusted_p", "verdict"))])
         for cut, probe, row in tested[:MOST_ROWS]
@@ -201,9 +213,13 @@ def to_pdf(values: Sequence[Value]) -> bytes:
             grid = [[column.label for column in value.columns], *texts]
             widths = [2 + min(40, max(map(len, cells))) for cells in zip(*grid, strict=True)]
             with pdf.table(
-                grid, line_height=4, text_align="LEFT", borders_layout="HORIZONTAL_LINES",
-                headings_style=FontFace(emphasis="BOLD"), col_widths=widths,
-            ):  # fmt: skip
+                grid,
+                line_height=4,
+                text_align="LEFT",
+                borders_layout="HORIZONTAL_LINES",
+                headings_style=FontFace(emphasis="BOLD"),
+                col_widths=widths,
+            ):
                 pass
         elif isinstance(value, Part) and any(_texts(value.values)):
             pdf.ln(3)

@@ -116,9 +116,14 @@ def computed_time(
 
 
 def generated_time(
-    size: Size | None, questions: QuestionTexts, answers: int, tokens: int, batch: int | None, model: str,
+    size: Size | None,
+    questions: QuestionTexts,
+    answers: int,
+    tokens: int,
+    batch: int | None,
+    model: str,
     weight_bytes: int = 2,
-) -> str:  # fmt: skip
+) -> str:
     """Return the time, in words, of generating so many answers of `tokens` tokens each.
 
     A step of decoding gives one token to each prompt of a batch. It takes the longer of the operations and of reading

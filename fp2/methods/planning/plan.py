@@ -74,9 +74,12 @@ _DETECTABLE = "minimum detectable effect"
 
 
 def plan_run(
-    overrides: Sequence[str], json_path: Path | None = None, sd: float | None = None, icc: float | None = None,
+    overrides: Sequence[str],
+    json_path: Path | None = None,
+    sd: float | None = None,
+    icc: float | None = None,
     gap: float | None = None,
-) -> int:  # fmt: skip
+) -> int:
     """Print the size of each run that `overrides` describe (answers, how many are stored, time, disk); return a status.
 
     `sd`, `icc`: the spread of the answers, for the minimum detectable effect (`expected_effects`). `gap`: the
@@ -200,9 +203,12 @@ UNMADE = "the images of data={data} are made by the first run, once; `fp2 data v
 
 
 def _print_sizes(
-    configs: Sequence[Config], missing: str, out: Output, n_images: int | None = None,
+    configs: Sequence[Config],
+    missing: str,
+    out: Output,
+    n_images: int | None = None,
     groups: Mapping[str, str] | None = None,
-) -> None:  # fmt: skip
+) -> None:
     """Print what is known without the data, or without the model or the images (`n_images`, `groups`: of the data)."""
     from fp2.extension import load_battery, resolve_cuts
 
@@ -366,7 +372,7 @@ def _disk(protocol: Protocol, answers: int) -> str:
 
 def _asking_rows(
     protocol: Asks[Any], inputs: Inputs, plan: Plan, storage: Storage, forecast: Forecast
-) -> dict[str, str]:  # fmt: skip
+) -> dict[str, str]:
     config, battery = inputs.config, inputs.battery
     assert battery is not None
     n_variants = _n_shown(protocol, battery)

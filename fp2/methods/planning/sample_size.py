@@ -130,10 +130,17 @@ def plan_power(
     wanted = replace(wanted, gap=wanted.gap or family.smallest_effect)
     rows = [_row(design, wanted, family) for design in designs]
     block = {
-        "scorer": family.scorer, "gap": wanted.gap, "power": wanted.power, "alpha": family.alpha,
-        "family_size": family.size, "correction": family.correction, "level": family.level, "pilot": wanted.pilot,
-        "images": list(wanted.images), "rows": rows,
-    }  # fmt: skip
+        "scorer": family.scorer,
+        "gap": wanted.gap,
+        "power": wanted.power,
+        "alpha": family.alpha,
+        "family_size": family.size,
+        "correction": family.correction,
+        "level": family.level,
+        "pilot": wanted.pilot,
+        "images": list(wanted.images),
+        "rows": rows,
+    }
     if str(json_path) == "-":
         print_json(block)
         json_path = None
@@ -233,9 +240,13 @@ def _from_pilot(wanted: PowerQuestion, overrides: Sequence[str]) -> tuple[list[_
     if not sizes:
         raise Fp2Error(f"the pilot has no disparity of its primary scorer {scorer!r}", where=wanted.pilot)
     family = PlannedFamily(
-        alpha, max(sizes), str(analysis["correction"]),
-        float(analysis["smallest_effects"][scorer]), scorer, int(analysis["min_subjects"]),
-    )  # fmt: skip
+        alpha,
+        max(sizes),
+        str(analysis["correction"]),
+        float(analysis["smallest_effects"][scorer]),
+        scorer,
+        int(analysis["min_subjects"]),
+    )
     wide, designs = run.wide(scorer), []
     for name, cut in run.cuts.items():
         entries = entries_of(wide, members(run.people, cut))
@@ -264,24 +275,39 @@ def _row(design: _PlannedOutcome, wanted: PowerQuestion, family: PlannedFamily) 
         for images in wanted.images:
             n, most = (
                 subjects_needed(
-                    wanted.gap, one, groups=design.groups, images=images, level=family.level, power=wanted.power,
+                    wanted.gap,
+                    one,
+                    groups=design.groups,
+                    images=images,
+                    level=family.level,
+                    power=wanted.power,
                     least=family.least,
                 )
                 for one in (spread, spread.cautious())
-            )  # fmt: skip
+            )
             needs.append({"images": images, "subjects": n, "subjects_cautious": most})
     known = {} if spread is None else {"sd": spread.sd, "icc": spread.icc}
-    return {"cut": design.cut, "probe": design.probe, "groups": design.groups, "sd": None, "icc": None, **known,
-            "needs": needs}  # fmt: skip
+    return {
+        "cut": design.cut,
+        "probe": design.probe,
+        "groups": design.groups,
+        "sd": None,
+        "icc": None,
+        **known,
+        "needs": needs,
+    }
 
 
 def _values(block: Mapping[str, Any]) -> Iterator[Value]:
     """Yield the table of the sample sizes, and how to read it."""
     power = f"{block['power']:.0%}".replace("%", " %")
     columns = [
-        Column("outcome", Kind.NAME), Column("groups", Kind.COUNT), Column("SD", Kind.NUMBER),
-        Column("ICC", Kind.NUMBER, 2), *(Column(plural(k, "image")) for k in block["images"]),
-    ]  # fmt: skip
+        Column("outcome", Kind.NAME),
+        Column("groups", Kind.COUNT),
+        Column("SD", Kind.NUMBER),
+        Column("ICC", Kind.NUMBER, 2),
+        *(Column(plural(k, "image")) for k in block["images"]),
+    ]
     rows = []
     for row in block["rows"]:
         needs = [_needed(need, block["pilot"] is not None) for need in row["needs"]] or [DASH] * len(block["images"])
@@ -325,19 +351,28 @@ def _write_figure(block: Mapping[str, Any], designs: Sequence[_PlannedOutcome], 
     for need in row["needs"]:
         powers = {
             n: detection_power(
-                block["gap"], design.spread, groups=design.groups, subjects=n, images=need["images"],
+                block["gap"],
+                design.spread,
+                groups=design.groups,
+                subjects=n,
+                images=need["images"],
                 level=block["level"],
             )
             for n in sorted({int(n) for n in np.geomspace(5, max(largest, 20), 60)})
-        }  # fmt: skip
+        }
         needed = "over a million" if need["subjects"] is None else f"{need['subjects']:,}"
         points = [Point(power, x=n) for n, power in powers.items()]
         series.append(Series(points, f"{plural(need['images'], 'image')} each: {needed} subjects"))
     title = f"Power to find a gap of {block['gap']:g}"
     chart = Chart(
-        ChartKind.LINES, "power", title, series, Axis("power", 0.0, 1.0), Axis("subjects in each group"),
+        ChartKind.LINES,
+        "power",
+        title,
+        series,
+        Axis("power", 0.0, 1.0),
+        Axis("subjects in each group"),
         references=[Reference(block["power"], "power to be reached")],
-    )  # fmt: skip
+    )
     names = [scorer_label(block["scorer"]), f"by {cut_label(row['cut'])}", plain(row["probe"] or "")]
     icc = "" if row["icc"] is None else f", ICC {row['icc']:.2f}"
     size = f"{row['groups']} groups · SD {row['sd']:.3f}{icc}"

@@ -126,10 +126,14 @@ class CopiedPrefix(Strategy):
         self.calls += 1
         with torch.no_grad():
             output = self.model(
-                input_ids=ids, attention_mask=mask, position_ids=position, past_key_values=cache, use_cache=True,
+                input_ids=ids,
+                attention_mask=mask,
+                position_ids=position,
+                past_key_values=cache,
+                use_cache=True,
                 **{name: value.expand(*ids.shape, *value.shape[2:]) for name, value in inputs.items()},
                 **self._keep_last,
-            )  # fmt: skip
+            )
         logits: torch.Tensor = output.logits[:, -1].float()
         return logits
 

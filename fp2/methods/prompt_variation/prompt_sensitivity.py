@@ -120,8 +120,14 @@ class PromptSensitivitySection(Section):
             for row in [row for row in block["rows"] if row["cut"] == cut]:
                 other = row.get("wordings") or dict.fromkeys(("worst", "best", "low", "high"))
                 gaps = f"disparities {', '.join(number(gap) for gap in row['gaps'])}"
-                measures = ("share_group", "share_interaction", "interaction_adjusted_p", "sign_flips",
-                            "rank_correlation", "n_left_out")  # fmt: skip
+                measures = (
+                    "share_group",
+                    "share_interaction",
+                    "interaction_adjusted_p",
+                    "sign_flips",
+                    "rank_correlation",
+                    "n_left_out",
+                )
                 interval = Estimate(None, other["low"], other["high"])
                 cells = [*(row[name] for name in measures), other["worst"], other["best"], interval]
                 rows.append(Row([Cell(labels[row["probe"]], detail=gaps), *cells]))

@@ -140,8 +140,10 @@ def load_miap(root: Path, report: Report = lambda done, total: None) -> Dataset:
                 report(len(sizes), len(pictures))
             box = _share_box(row, sizes.get(name, (0, 0)), f"{file}, row {number}")
             attributes = {
-                "gender": _known(row["GenderPresentation"]), "age": _known(row["AgePresentation"]), "split": [split]
-            }  # fmt: skip
+                "gender": _known(row["GenderPresentation"]),
+                "age": _known(row["AgePresentation"]),
+                "split": [split],
+            }
             people.append(Boxed(name, f"{split}/{number}", box, attributes=attributes))
     table, notes = boxed_people(people, pictures, files[0], others)
     return Dataset("miap", None, table, (EACH_ITS_OWN, *notes, *counted(left_out)))

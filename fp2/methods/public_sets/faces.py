@@ -102,9 +102,14 @@ def load_causalface(root: Path) -> Dataset:
         key = (changed, seed, level, match["race"], match["gender"])
         if key not in rows or match["corrected"]:
             rows[key] = {
-                "image": path.relative_to(root).as_posix(), "subject": seed, "set_id": f"{changed}/{seed}/{level}",
-                "race": match["race"], "gender": match["gender"], "changed": changed, "level": level,
-            }  # fmt: skip
+                "image": path.relative_to(root).as_posix(),
+                "subject": seed,
+                "set_id": f"{changed}/{seed}/{level}",
+                "race": match["race"],
+                "gender": match["gender"],
+                "changed": changed,
+                "level": level,
+            }
     if not rows:
         fix = "data.root has the folders final_picked_age, final_picked_smiling and so on"
         raise Fp2Error("no image is named like CausalFace's", where=str(root), fix=fix)

@@ -133,10 +133,17 @@ class RecordedEngine(BaseEngine):
     def provenance(self) -> dict[str, Any]:
         """Return digest and forms of the files, and what became of their rows."""
         found = self._matches
-        counts = {} if found is None else {
-            "rows": found.n_rows, "used": len(found.keys), "unmatched": found.n_unmatched, "blank": found.n_blank,
-            "repeated": found.n_repeated,
-        }  # fmt: skip
+        counts = (
+            {}
+            if found is None
+            else {
+                "rows": found.n_rows,
+                "used": len(found.keys),
+                "unmatched": found.n_unmatched,
+                "blank": found.n_blank,
+                "repeated": found.n_repeated,
+            }
+        )
         return {"digest": self._options.digest, "forms": list(self._supplied.forms), **counts}
 
     def identity(self) -> dict[str, Any]:

@@ -115,9 +115,18 @@ def match(supplied: Supplied, tasks: Sequence[ImageTask], questions: Sequence[Qu
     numbers = {question.question_id: index for index, question in enumerate(questions)}
     planned = len(tasks) * len(questions)
     return Matches(
-        keys, rows, places, numbers, planned, planned - len(keys), len(frame),
-        int((~there).sum()), len(lost), repeated, supplied.row(int(lost[0])) if len(lost) else "",
-    )  # fmt: skip
+        keys,
+        rows,
+        places,
+        numbers,
+        planned,
+        planned - len(keys),
+        len(frame),
+        int((~there).sum()),
+        len(lost),
+        repeated,
+        supplied.row(int(lost[0])) if len(lost) else "",
+    )
 
 
 def _answered(supplied: Supplied, asked: Codes, questions: Sequence[Question]) -> NDArray[np.bool_]:

@@ -71,8 +71,10 @@ def rerun(run_id: str, overrides: Sequence[str], as_json: bool = False, fresh: f
             print(f"error: {outcome.message}", file=sys.stderr)
         out.say(equal=same, drift=drift, message=outcome.message)
         for name, target in (
-            ("repeats", before["run_id"]), ("rerun", outcome.run_id), ("results", outcome.folder / artifacts.RESULTS)
-        ):  # fmt: skip
+            ("repeats", before["run_id"]),
+            ("rerun", outcome.run_id),
+            ("results", outcome.folder / artifacts.RESULTS),
+        ):
             out.path(name, target)
     return 0 if same and outcome.exit_status == 0 else outcome.exit_status or EXIT_DIFFERENT
 
@@ -136,9 +138,13 @@ def _compare(
         differs = [name for name in compared if not equal(old.get(name), new.get(name))]
         all_same &= bool(new) and not differs
         table.add_row(
-            old["probe"], old["scorer"], old["cut"], _show(old["raw"]), _show(new.get("raw")),
+            old["probe"],
+            old["scorer"],
+            old["cut"],
+            _show(old["raw"]),
+            _show(new.get("raw")),
             "yes" if not differs else f"no: {', '.join(differs)}",
-        )  # fmt: skip
+        )
         keys = {name: old[name] for name in ("probe", "scorer", "cut")}
         messages.append({**keys, "logged": old["raw"], "rerun": new.get("raw"), "differs": differs})
     if before["disparities"]:

@@ -81,10 +81,11 @@ def composable(overrides: Sequence[str]) -> list[str]:
     Nor any that only state again what a run of somebody else names (`fp2.runs.origin`).
     """
     return [
-        word for word in overrides
+        word
+        for word in overrides
         if (_section(word) not in ("scorer", "cut") or _replaced(_section(word), overrides))
         and (_section(word) in (*OWN, *ELSEWHERE) or not states_again(word))
-    ]  # fmt: skip
+    ]
 
 
 def rescored_config(logged: Config, given: Config, overrides: Sequence[str], again: Collection[str] = ()) -> Config:

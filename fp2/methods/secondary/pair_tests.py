@@ -143,11 +143,18 @@ def pairwise_permutation_panel(
             t, gap = float(observed[k, j]), float(means[g].mean() - means[h].mean())
             rows.append(
                 PairTest(
-                    names[g], names[h], len(means[g]), len(means[h]), gap, finite(math.copysign(t, gap)),
-                    permutation_p(t, permuted[:, k, j]), hedges_g(means[g], means[h]), p.units.dependent,
+                    names[g],
+                    names[h],
+                    len(means[g]),
+                    len(means[h]),
+                    gap,
+                    finite(math.copysign(t, gap)),
+                    permutation_p(t, permuted[:, k, j]),
+                    hedges_g(means[g], means[h]),
+                    p.units.dependent,
                     permutation_p(t, largest),
                 )
-            )  # fmt: skip
+            )
         out.append(rows)
     return out
 

@@ -100,10 +100,15 @@ def _tests_of_cut(
     if chosen:
         values: np.ndarray = entries.values[:, chosen]
         panel = pairwise_permutation_panel(
-            values, entries.groups, entries.subjects, images=entries.images,
-            yes_no=yes_no_columns(values, scorer.yes_no), seed=c.seed, min_subjects=c.min_subjects,
+            values,
+            entries.groups,
+            entries.subjects,
+            images=entries.images,
+            yes_no=yes_no_columns(values, scorer.yes_no),
+            seed=c.seed,
+            min_subjects=c.min_subjects,
             n_permutations=min(PERMUTATIONS, c.n_permutations),
-        )  # fmt: skip
+        )
         permuted = dict(zip(chosen, panel, strict=True))
     ranks = [
         pairwise_mann_whitney(column, entries.groups, entries.subjects, min_subjects=c.min_subjects)

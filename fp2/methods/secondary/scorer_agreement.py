@@ -63,9 +63,7 @@ class ScorerAgreement(Supplement):
         if not several:
             return block
         pairs = [pair for dimension, names in several.items() for pair in _pairs(run, dimension, names)]
-        verdicts = [
-            row for dimension, names in several.items() for row in _verdicts(run.disparities, dimension, names)
-        ]  # fmt: skip
+        verdicts = [row for dimension, names in several.items() for row in _verdicts(run.disparities, dimension, names)]
         return block | {
             "unit": "answer; intervals and tests resample and permute subjects",
             "alpha": run.comparison.alpha,
@@ -136,10 +134,14 @@ def _agreement(pair: _Pair, run: ComparedRun) -> Iterator[dict[str, Any]]:
         values = pair.values if probe is None else pair.values[pair.values["probe"] == probe]
         both = values.dropna(subset=["first", "second"])
         agreement = clustered_agreement(
-            both["first"], both["second"], both["subject_id"],
+            both["first"],
+            both["second"],
+            both["subject_id"],
             classes=None if pair.kind is None else (both["first_class"], both["second_class"]),
-            n_bootstrap=RESAMPLES, seed=run.comparison.seed, alpha=run.comparison.alpha,
-        )  # fmt: skip
+            n_bootstrap=RESAMPLES,
+            seed=run.comparison.seed,
+            alpha=run.comparison.alpha,
+        )
         yield {
             **pair.named,
             "probe": probe,

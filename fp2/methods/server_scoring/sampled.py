@@ -93,11 +93,17 @@ class SampledAnswers:
             texts = [lettered(question, order) for order in option_orders(question, orders)]
         limit = _TOKENS + self.decoding.reasoning_budget
         return [
-            {"model": model, "messages": messages(text, image), "max_tokens": limit, "temperature": 1.0, "top_p": 1.0,
-             "seed": int(digest([self.decoding.seed, text, image or "", sample])[:7], 16)}
+            {
+                "model": model,
+                "messages": messages(text, image),
+                "max_tokens": limit,
+                "temperature": 1.0,
+                "top_p": 1.0,
+                "seed": int(digest([self.decoding.seed, text, image or "", sample])[:7], 16),
+            }
             for text in texts
             for sample in range(self.most)
-        ]  # fmt: skip
+        ]
 
     def suffice(self, replies: Sequence[Mapping[str, object]]) -> bool:
         """Whether the share of Yes has the precision."""

@@ -42,12 +42,17 @@ def across_runs(
             having = [(label, result[section.name], result) for label, result in runs if section.applies(result)]
             for table in suppressed(section.across(having), min_cell) if len(having) > 1 else ():
                 assert isinstance(table, Table)
-                tables.append({
-                    "section": section.name, "name": table.name, "title": table.label, "cut": table.cut,
-                    "variant": variant,
-                    "columns": [{"label": c.label, "kind": str(c.kind), "digits": c.digits} for c in table.columns],
-                    "rows": [[plain_cell(as_cell(cell).value) for cell in row.cells] for row in table.rows],
-                })  # fmt: skip
+                tables.append(
+                    {
+                        "section": section.name,
+                        "name": table.name,
+                        "title": table.label,
+                        "cut": table.cut,
+                        "variant": variant,
+                        "columns": [{"label": c.label, "kind": str(c.kind), "digits": c.digits} for c in table.columns],
+                        "rows": [[plain_cell(as_cell(cell).value) for cell in row.cells] for row in table.rows],
+                    }
+                )
     return tables
 
 

@@ -31,8 +31,9 @@ def effect_bars(
     title: str, cut: str, scorer: str, effects: Sequence[tuple[str, int, float, Mapping[str, Any]]]
 ) -> Chart:
     """Return effect sizes of several runs as bars: label, place of the run, Cohen's d and row of each."""
-    texts = [f"{label}: d {number(d, 2)} ({row['effect']}), {verdict_words(row['verdict'])}"
-             for label, _, d, row in effects]  # fmt: skip
+    texts = [
+        f"{label}: d {number(d, 2)} ({row['effect']}), {verdict_words(row['verdict'])}" for label, _, d, row in effects
+    ]
     series = [
         Series([Point(d, label, filled=bool(row["significant"]), title=tooltip)], place=index)
         for (label, index, d, row), tooltip in zip(effects, texts, strict=True)
@@ -67,18 +68,25 @@ def profile(block: Mapping[str, Any], cut: str, probe: str, end: float | None = 
     heading = f"{plain(block['probes'][probe])}, by {cut_label(cut)}"
     where = "images with a value in both runs" if block["samples"] == "shared" else "each run's own subjects"
     return Chart(
-        ChartKind.INTERVALS, f"profile_{cut}_{probe}", f"Two fingerprints: {scorer_label(block['primary'])}",
+        ChartKind.INTERVALS,
+        f"profile_{cut}_{probe}",
+        f"Two fingerprints: {scorer_label(block['primary'])}",
         [
-            Series([Point(by_group[group][run] if group in by_group else None, group) for group in groups],
-                   block[run]["name"], index)
+            Series(
+                [Point(by_group[group][run] if group in by_group else None, group) for group in groups],
+                block[run]["name"],
+                index,
+            )
             for index, run in enumerate(("first", "second"))
         ],
         Axis(f"{scorer_label(block['primary'])}: centred group mean", -end, end),
-        references=[Reference(0.0)], file="profiles", cut=cut,
+        references=[Reference(0.0)],
+        file="profiles",
+        cut=cut,
         panel=f"{heading}\ndistance {number(distance)}{' *' if differs else ''}",
         caption=f"Group means over subjects less their mean over groups, of {where}; groups of at least 10 subjects. "
         "Distance: of the two profiles; * significant after Holm's correction over probes and cuts.",
-    )  # fmt: skip
+    )
 
 
 def profile_figure(block: Mapping[str, Any], path: Path) -> Path:
@@ -99,8 +107,10 @@ def distances(pairs: Sequence[Mapping[str, Any]], cuts: Sequence[str] = ()) -> l
     primary, alpha = pairs[0]["primary"], pairs[0]["settings"]["alpha"]
     rows = {
         (row["cut"], pair["first"]["name"], pair["second"]["name"]): row
-        for pair in pairs for row in pair["distances"] if row["scorer"] == primary and row["distance"] is not None
-    }  # fmt: skip
+        for pair in pairs
+        for row in pair["distances"]
+        if row["scorer"] == primary and row["distance"] is not None
+    }
     names = list(dict.fromkeys(pair[run]["name"] for pair in pairs for run in ("first", "second")))
     end = max([row[key] or 0.0 for row in rows.values() for key in ("distance", "null_mean")], default=0.0) or 1.0
 
@@ -114,13 +124,18 @@ def distances(pairs: Sequence[Mapping[str, Any]], cuts: Sequence[str] = ()) -> l
 
     return [
         Chart(
-            ChartKind.HEAT, f"distances_{cut}", f"Distances of fingerprints: {scorer_label(primary)}",
+            ChartKind.HEAT,
+            f"distances_{cut}",
+            f"Distances of fingerprints: {scorer_label(primary)}",
             [Series([cell(cut, y, x) for x in range(len(names))], name) for y, name in enumerate(names)],
-            Axis("", 0.0, end), panel=f"by {cut_label(cut)}", file="distances", cut=cut,
+            Axis("", 0.0, end),
+            panel=f"by {cut_label(cut)}",
+            file="distances",
+            cut=cut,
             caption="Bold, *: significant after Holm's correction over pairs and cuts. Below the diagonal: null means.",
         )
         for cut in cuts or dict.fromkeys(cut for cut, _, _ in rows)
-    ]  # fmt: skip
+    ]
 
 
 def distance_figure(block: Mapping[str, Any], path: Path) -> Path:
@@ -138,17 +153,27 @@ def ranks(rows: Sequence[LeaderboardRow]) -> list[Chart]:
             boards.setdefault((row.cut, row.variant), []).append(row)
     return [
         Chart(
-            ChartKind.INTERVALS, f"ranks_{cut}", "Leaderboard with rank intervals",
-            [Series([Point(row.rank, _rank_label(row, members), low=row.rank_low, high=row.rank_high)
-                     for row in members])],
-            Axis("rank", 0.5, len(members) + 0.5), panel=f"by {cut_label(cut)}{f' ({variant})' if variant else ''}",
-            file="ranks", cut=cut,
+            ChartKind.INTERVALS,
+            f"ranks_{cut}",
+            "Leaderboard with rank intervals",
+            [
+                Series(
+                    [
+                        Point(row.rank, _rank_label(row, members), low=row.rank_low, high=row.rank_high)
+                        for row in members
+                    ]
+                )
+            ],
+            Axis("rank", 0.5, len(members) + 0.5),
+            panel=f"by {cut_label(cut)}{f' ({variant})' if variant else ''}",
+            file="ranks",
+            cut=cut,
             caption="Line: simultaneous confidence interval of the rank (95 % by default). Point: rank by the "
             "difference between two groups, given beside the name with the tie letters: models that share a letter do "
             "not differ significantly.",
         )
         for (cut, variant), members in boards.items()
-    ]  # fmt: skip
+    ]
 
 
 def rank_figure(rows: Sequence[LeaderboardRow], path: Path) -> Path:

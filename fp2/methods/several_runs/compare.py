@@ -181,10 +181,17 @@ def _shared_subjects(
 
     shared_rows = shared_lines(runs, cut, scorer, probes)
     distance = fingerprint_distance(
-        shared_rows.values[0], shared_rows.values[1], shared_rows.groups, shared_rows.subjects,
-        images=shared_rows.images, n_permutations=s.n_permutations, n_bootstrap=s.n_bootstrap, seed=s.seed,
-        alpha=s.alpha, min_subjects=s.min_subjects,
-    )  # fmt: skip
+        shared_rows.values[0],
+        shared_rows.values[1],
+        shared_rows.groups,
+        shared_rows.subjects,
+        images=shared_rows.images,
+        n_permutations=s.n_permutations,
+        n_bootstrap=s.n_bootstrap,
+        seed=s.seed,
+        alpha=s.alpha,
+        min_subjects=s.min_subjects,
+    )
     return distance, _profiles(shared_rows, cut.name, probes, s)
 
 
@@ -195,9 +202,14 @@ def _independent(runs: Sequence[LoggedRun], cut: Cut, scorer: str, probes: Seque
 
     first, second = (_sample(run, cut, scorer, probes) for run in runs)
     distance = independent_distance(
-        first, second, n_permutations=s.n_permutations, n_bootstrap=s.n_bootstrap, seed=s.seed, alpha=s.alpha,
+        first,
+        second,
+        n_permutations=s.n_permutations,
+        n_bootstrap=s.n_bootstrap,
+        seed=s.seed,
+        alpha=s.alpha,
         min_subjects=s.min_subjects,
-    )  # fmt: skip
+    )
     rows = []
     for j, probe in enumerate(probes):
         profiles = []
@@ -261,9 +273,13 @@ def _profiles(
     rows = []
     for j, probe in enumerate(probes):
         table = pd.DataFrame(
-            {"group": shared_rows.groups, "subject": shared_rows.subjects, "first": shared_rows.values[0, :, j],
-             "second": shared_rows.values[1, :, j]}
-        )[both[:, j]]  # fmt: skip
+            {
+                "group": shared_rows.groups,
+                "subject": shared_rows.subjects,
+                "first": shared_rows.values[0, :, j],
+                "second": shared_rows.values[1, :, j],
+            }
+        )[both[:, j]]
         people = table.groupby(["group", "subject"], sort=True).mean()
         groups = people.groupby("group").agg(["mean", "size"])
         means = {run: groups[run, "mean"] for run in ("first", "second")}
@@ -280,10 +296,16 @@ def _centred(
         return []
     centred = {run: mean[groups] - mean[groups].mean() for run, mean in means.items()}
     return [
-        {"cut": cut, "probe": probe, "group": str(group), "n_subjects": int(sizes[group]),
-         "first": float(centred["first"][group]), "second": float(centred["second"][group])}
+        {
+            "cut": cut,
+            "probe": probe,
+            "group": str(group),
+            "n_subjects": int(sizes[group]),
+            "first": float(centred["first"][group]),
+            "second": float(centred["second"][group]),
+        }
         for group in groups
-    ]  # fmt: skip
+    ]
 
 
 def _shared(runs: Sequence[LoggedRun], notes: list[str]) -> dict[str, int]:

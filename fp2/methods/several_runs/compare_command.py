@@ -20,9 +20,12 @@ STANDARD_OUTPUT = Path("-")
 
 
 def compare_runs(
-    words: Sequence[str], overrides: Sequence[str], json_path: Path | None = None, figure: Path | None = None,
+    words: Sequence[str],
+    overrides: Sequence[str],
+    json_path: Path | None = None,
+    figure: Path | None = None,
     html: Path | None = None,
-) -> None:  # fmt: skip
+) -> None:
     """Compare runs (MLflow ids, or folders with a run's files), print the result, and write the requested files.
 
     Two runs have a table of their probes; of more, every pair has a line. `json_path` may be "-": JSON is then printed

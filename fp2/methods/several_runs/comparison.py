@@ -47,8 +47,9 @@ def comparison_values(every: Mapping[str, Any], alpha: float, names: Mapping[str
 
     `names`: what the page calls the runs, by run id.
     """
-    labels = [[names.get(pair[side]["run_id"], pair[side]["name"]) for side in ("first", "second")]
-              for pair in every["pairs"]]  # fmt: skip
+    labels = [
+        [names.get(pair[side]["run_id"], pair[side]["name"]) for side in ("first", "second")] for pair in every["pairs"]
+    ]
     titles = [" and ".join(pair) for pair in labels]
     rows = [(title, row) for title, pair in zip(titles, every["pairs"], strict=True) for row in pair["distances"]]
     primary = [(title, row) for title, row in rows if row["scorer"] == every["primary"]]
@@ -56,23 +57,39 @@ def comparison_values(every: Mapping[str, Any], alpha: float, names: Mapping[str
     count = f"{differing} of {len(primary)} distances of {scorer} are significant"
     yield Sentence([Strong(count), " after correction."], Weight.LEAD)
     points = [
-        Point(row["distance"], cut_label(row["cut"]) if len(titles) == 1 else f"{title}, {cut_label(row['cut'])}",
-              low=row["ci_low"], high=row["ci_high"], null_mean=row["null_mean"], filled=differs(row, alpha))
+        Point(
+            row["distance"],
+            cut_label(row["cut"]) if len(titles) == 1 else f"{title}, {cut_label(row['cut'])}",
+            low=row["ci_low"],
+            high=row["ci_high"],
+            null_mean=row["null_mean"],
+            filled=differs(row, alpha),
+        )
         for title, row in primary
-    ]  # fmt: skip
+    ]
     yield Chart(
-        ChartKind.INTERVALS, "distances", "Distance of the fingerprints", [Series(points)],
-        Axis(f"distance in {scorer}", 0.0), caption="Vertical line: its mean by chance. Filled: significant.",
-    )  # fmt: skip
+        ChartKind.INTERVALS,
+        "distances",
+        "Distance of the fingerprints",
+        [Series(points)],
+        Axis(f"distance in {scorer}", 0.0),
+        caption="Vertical line: its mean by chance. Filled: significant.",
+    )
     paired = [Column("Runs", Kind.NAME)] if len(titles) > 1 else []  # of one pair, every row would name it
     for title, pair in zip(titles, every["pairs"], strict=True):
         yield Sentence([Name(title), f": {sizes_words(pair)}."])
     level = f"{100 * (1 - alpha):g} %"
     columns = (
-        *paired, Column("Score"), Column("Groups by"), Column("Distance", Kind.NUMBER),
-        Column(level, Kind.INTERVAL), Column("Null mean", Kind.NUMBER), Column("Adjusted p", Kind.P),
-        Column("Correlation", Kind.NUMBER, terminal=False), Column("Difference"),
-    )  # fmt: skip
+        *paired,
+        Column("Score"),
+        Column("Groups by"),
+        Column("Distance", Kind.NUMBER),
+        Column(level, Kind.INTERVAL),
+        Column("Null mean", Kind.NUMBER),
+        Column("Adjusted p", Kind.P),
+        Column("Correlation", Kind.NUMBER, terminal=False),
+        Column("Difference"),
+    )
     others = [(title, row) for title, row in rows if row["scorer"] != every["primary"]]
     for name, fold, chosen in (("distances", "", primary), ("others", "Other scores", others)):
         cells = [[title] * len(paired) + _distance(row, alpha) for title, row in chosen]
@@ -96,9 +113,14 @@ def comparison_values(every: Mapping[str, Any], alpha: float, names: Mapping[str
         for probe in row["by_probe"]
     ]
     of_probes = (
-        *paired, Column("Groups by"), Column("Probe", Kind.NAME), Column("Distance", Kind.NUMBER),
-        Column("Null mean", Kind.NUMBER), Column("Adjusted p", Kind.P), Column("Difference"),
-    )  # fmt: skip
+        *paired,
+        Column("Groups by"),
+        Column("Probe", Kind.NAME),
+        Column("Distance", Kind.NUMBER),
+        Column("Null mean", Kind.NUMBER),
+        Column("Adjusted p", Kind.P),
+        Column("Difference"),
+    )
     yield Table("probes", of_probes, probes, fold=f"{sentence(scorer)} of single probes", primary=not paired)
     yield Sentence(reading(every, alpha), Weight.DETAIL)
     for entry in every["not_compared"]:
@@ -121,9 +143,11 @@ def reading(every: Mapping[str, Any], alpha: float) -> str:
     tests = " or ".join(TESTS[name] for name in TESTS if any(pair["samples"] == name for pair in every["pairs"]))
     several = len(every["runs"]) > 2
     return READING.format(
-        level=f"{100 * (1 - alpha):g}", test=tests, pairs="pairs of runs and the " if several else "",
+        level=f"{100 * (1 - alpha):g}",
+        test=tests,
+        pairs="pairs of runs and the " if several else "",
         more="pairs x " if several else "",
-    )  # fmt: skip
+    )
 
 
 def differs(row: Mapping[str, Any], alpha: float) -> bool:

@@ -90,9 +90,12 @@ def profiles(group_moments: GroupMoments, valid: BoolArray, scale: FloatArray, n
         return table.reshape(*table.shape[:-1], n_models, n_outcomes)
 
     return Profiles(
-        split(centred), split(noise), split(bias).sum(axis=-1), split(quadratic).sum(axis=-1),
+        split(centred),
+        split(noise),
+        split(bias).sum(axis=-1),
+        split(quadratic).sum(axis=-1),
         split(noise.max(axis=0)).max(axis=-1),
-    )  # fmt: skip
+    )
 
 
 def smaller_profiles(
@@ -298,9 +301,13 @@ def _around(direction: FloatArray, noise: FloatArray, p: Profiles) -> _Around:
         return np.stack([total(centre, weight, centre), 2 * total(centre, weight, noise), square])
 
     return _Around(
-        polynomial(np.ones_like(v), p.bias), polynomial(v, less), polynomial(v**3, np.zeros_like(less)),
-        (v**4).sum(axis=(0, 3)), p.quadratic, p.largest,
-    )  # fmt: skip
+        polynomial(np.ones_like(v), p.bias),
+        polynomial(v, less),
+        polynomial(v**3, np.zeros_like(less)),
+        (v**4).sum(axis=(0, 3)),
+        p.quadratic,
+        p.largest,
+    )
 
 
 def _statistic(a: _Sizes, b: _Sizes) -> tuple[FloatArray, FloatArray]:
@@ -389,9 +396,14 @@ def rank_models(
 
 
 def resampled_profiles(
-    table: FloatArray, groups: ArrayLike, subjects: ArrayLike, images: ArrayLike | None, n: int, seed: int,
+    table: FloatArray,
+    groups: ArrayLike,
+    subjects: ArrayLike,
+    images: ArrayLike | None,
+    n: int,
+    seed: int,
     min_subjects: int,
-) -> tuple[Profiles, Iterator[Profiles], FloatArray]:  # fmt: skip
+) -> tuple[Profiles, Iterator[Profiles], FloatArray]:
     """Return the profiles of K models, those of `n` resamples of the subjects, and the sizes of the groups (G,).
 
     The other parameters are those of `rank_models`; so is the error where groups are too small.

@@ -88,9 +88,16 @@ def _rank(runs: Sequence[LoggedRun], cut: str, variant: str | None) -> Ranking:
             notes += _looked_notes(ranked, cut, [names[i] for i in comparable])
         else:
             table = rank_models(
-                values, shared_rows.groups, shared_rows.subjects, [run.run_id for run in ranked],
-                images=shared_rows.images, n_bootstrap=n, seed=seed, alpha=alpha, min_subjects=_least(ranked),
-            )  # fmt: skip
+                values,
+                shared_rows.groups,
+                shared_rows.subjects,
+                [run.run_id for run in ranked],
+                images=shared_rows.images,
+                n_bootstrap=n,
+                seed=seed,
+                alpha=alpha,
+                min_subjects=_least(ranked),
+            )
         return Ranking(cut, variant, table.rows, None, tuple(notes), alpha)
     except Fp2Error as error:
         return Ranking(cut, variant, (), error.what, ())
@@ -98,7 +105,7 @@ def _rank(runs: Sequence[LoggedRun], cut: str, variant: str | None) -> Ranking:
 
 def _after_looks(
     runs: Sequence[LoggedRun], cut: str, drawn: tuple[Profiles, Iterator[Profiles], FloatArray], alpha: float
-) -> RankTable:  # fmt: skip
+) -> RankTable:
     """Return the ranks of runs of which some stopped early, from p-values that are corrected over all pairs (Holm).
 
     Of a pair whose order a run decided it is the repeated one of that run; of another one it is repeated over the looks
@@ -112,8 +119,11 @@ def _after_looks(
     tests = order_tests(observed, batches, sizes, pairs, 1.0)
     position = {run.run_id: i for i, run in enumerate(runs)}
     p_values, first_smaller = [], []
-    stated = {frozenset((position[order["run"]], position[order["against"]])): order
-              for order in stated_orders(runs) if order["cut"] == cut}  # fmt: skip
+    stated = {
+        frozenset((position[order["run"]], position[order["against"]])): order
+        for order in stated_orders(runs)
+        if order["cut"] == cut
+    }
     for (a, b), test in zip(pairs, tests, strict=True):
         if (order := stated.get(frozenset((a, b)))) is None:
             p_values.append(repeated(test.p_value, [runs[a], runs[b]]))

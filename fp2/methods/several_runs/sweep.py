@@ -199,10 +199,13 @@ def _tally(panel: Panel, indices: Sequence[int], runs: Sequence[SweepRun], tick:
         names = sorted({group["group"] for row in named for group in row["groups"] if group["eligible"]})
         unknown = {f"{end}_{key}": None for end in ("worst", "best") for key in _CHANCE}
         groups = [
-            {"group": name, **unknown,
-             **{f"{end}_count": sum(row[f"{end}_group"] == name for row in named) for end in ("worst", "best")}}
+            {
+                "group": name,
+                **unknown,
+                **{f"{end}_count": sum(row[f"{end}_group"] == name for row in named) for end in ("worst", "best")},
+            }
             for name in names
-        ]  # fmt: skip
+        ]
         return {**about, "reason": error.what, "n": len(named), "groups": groups}
     finally:
         tick()
@@ -232,12 +235,16 @@ def _tally_of_tables(cut: str, scorer: str, runs: Sequence[SweepRun]) -> Any:
     about = next(scorer_row for scorer_row in tables[0].results["scorers"] if scorer_row["name"] == scorer)
     analysis = [run.results["analysis"] for run in tables]
     return tally_extremes(
-        values, shared_rows.groups, shared_rows.subjects, images=shared_rows.images,
+        values,
+        shared_rows.groups,
+        shared_rows.subjects,
+        images=shared_rows.images,
         higher_is_better=[bool(about["higher_is_better"])] * values.shape[1],
         yes_no=yes_no_columns(values, list(about["value_range"]) == [0.0, 1.0]),
-        n_permutations=N_PERMUTATIONS, seed=int(analysis[0]["seed"]),
+        n_permutations=N_PERMUTATIONS,
+        seed=int(analysis[0]["seed"]),
         min_subjects=max(int(scorer_row["min_subjects"]) for scorer_row in analysis),
-    )  # fmt: skip
+    )
 
 
 def _notes(runs: Sequence[SweepRun], labels: Sequence[str], ranked: Sequence[Ranking]) -> list[str]:

@@ -281,9 +281,14 @@ def _largest(block: Block, panels: Iterable[Block]) -> Sentence:
     gap = row["raw"] if row.get("pair_gap") is None else row["pair_gap"]
     where = f" on {block['probes'][probe]} by {cut_label(panel['cut'])}: "
     segments = [
-        "The largest significant difference is that of ", Name(block["runs"][run]["label"]), where, Strong(worst),
-        " (worst) against ", Strong(best), f", {number(gap)} in {scorer_label(panel['scorer'])}.",
-    ]  # fmt: skip
+        "The largest significant difference is that of ",
+        Name(block["runs"][run]["label"]),
+        where,
+        Strong(worst),
+        " (worst) against ",
+        Strong(best),
+        f", {number(gap)} in {scorer_label(panel['scorer'])}.",
+    ]
     return Sentence(segments, Weight.LEAD)
 
 
@@ -343,9 +348,14 @@ def _run_cell(run: Block, index: int) -> Cell:
 
 
 def _table(
-    name: str, columns: Sequence[Column], rows: Sequence[Row], panel: Block, runs: Sequence[Block],
-    caption: Sequence[str] = (), empty: str = "",
-) -> Table:  # fmt: skip
+    name: str,
+    columns: Sequence[Column],
+    rows: Sequence[Row],
+    panel: Block,
+    runs: Sequence[Block],
+    caption: Sequence[str] = (),
+    empty: str = "",
+) -> Table:
     """Return a table of a panel, whose caption names the scorer and the cut and ends with `caption`."""
     title = [f"{sentence(scorer_label(panel['scorer']))} by {cut_label(panel['cut'])}"]
     scorer_rows = [
@@ -377,11 +387,22 @@ def _leaderboard(block: Block) -> Iterator[Value]:
         ranked = any(row["rank_low"] is not None for row in board.values())
         composed = any(board[run]["composite"] is not None for run in board if run in rows_of_run)
         significant = {entry["run"]: entry for entry in panel["significant"]}
-        columns = [_RUN, Column("#", Kind.COUNT), Column("Ranks"), Column("Ties"), Column("Composite", Kind.NUMBER),
-                   Column("Severity"), *(Column(block["probes"][probe], Kind.NUMBER) for probe in panel["probes"]),
-                   Column("Significant"), Column("Refused", Kind.SHARE), Column("Difference", Kind.NUMBER),
-                   Column("Magnitude", Kind.NUMBER), Column("Subjects", Kind.COUNT), Column("Family", Kind.NAME),
-                   Column("Parameters", Kind.COUNT)]  # fmt: skip
+        columns = [
+            _RUN,
+            Column("#", Kind.COUNT),
+            Column("Ranks"),
+            Column("Ties"),
+            Column("Composite", Kind.NUMBER),
+            Column("Severity"),
+            *(Column(block["probes"][probe], Kind.NUMBER) for probe in panel["probes"]),
+            Column("Significant"),
+            Column("Refused", Kind.SHARE),
+            Column("Difference", Kind.NUMBER),
+            Column("Magnitude", Kind.NUMBER),
+            Column("Subjects", Kind.COUNT),
+            Column("Family", Kind.NAME),
+            Column("Parameters", Kind.COUNT),
+        ]
         hidden = set() if composed else {"#", "Composite", "Severity", "Magnitude"}
         hidden |= set() if ranked else {"Ranks", "Ties", "Difference"}
         if not any(run["family"] or run["parameters"] for run in runs):
@@ -395,12 +416,18 @@ def _leaderboard(block: Block) -> Iterator[Value]:
                 _run_cell(run, index),
                 rank_cell(*(has.get(key) for key in ("rank", "rank_low", "rank_high", "severity"))),
                 rank_interval(has.get("rank_low"), has.get("rank_high")),
-                has.get("ties"), has.get("composite"),
+                has.get("ties"),
+                has.get("composite"),
                 severity,
                 *(_disparity_cell(rows_of_run[index].get(probe)) for probe in panel["probes"]),
-                f"{count['n_significant']} of {count['n_compared']}", run["refused"], has.get("difference"),
-                has.get("magnitude"), run["n_subjects"], run["family"], run["parameters"],
-            ]  # fmt: skip
+                f"{count['n_significant']} of {count['n_compared']}",
+                run["refused"],
+                has.get("difference"),
+                has.get("magnitude"),
+                run["n_subjects"],
+                run["family"],
+                run["parameters"],
+            ]
             rows.append([cell for cell, column in zip(cells, columns, strict=True) if column.label not in hidden])
         shown_columns = [column for column in columns if column.label not in hidden]
         yield _table("leaderboard", shown_columns, [Row(cells) for cells in rows], panel, block["runs"])
@@ -429,10 +456,17 @@ def _disparity_cell(row: Block | None) -> Cell:
 
 def _composites(block: Block) -> Iterator[Value]:
     columns = (
-        _RUN, Column("Cut"), Column("Scorer"), Column("Composite", Kind.NUMBER), Column("Null mean", Kind.NUMBER),
-        Column("Excess", Kind.NUMBER, signed=True), Column("Magnitude", Kind.NUMBER), Column("p", Kind.P),
-        Column("Severity"), Column("Probes", Kind.COUNT),
-    )  # fmt: skip
+        _RUN,
+        Column("Cut"),
+        Column("Scorer"),
+        Column("Composite", Kind.NUMBER),
+        Column("Null mean", Kind.NUMBER),
+        Column("Excess", Kind.NUMBER, signed=True),
+        Column("Magnitude", Kind.NUMBER),
+        Column("p", Kind.P),
+        Column("Severity"),
+        Column("Probes", Kind.COUNT),
+    )
     rows = []
     for row in block["leaderboard"]:
         run = block["runs"][row["run"]]
@@ -446,10 +480,16 @@ def _composites(block: Block) -> Iterator[Value]:
 def _by_probe(block: Block) -> Iterator[Value]:
     """Yield the runs with the smallest and the largest disparity of each probe."""
     columns = (
-        Column("Probe"), Column("Significant in"), Column("Smallest disparity", Kind.NUMBER), Column("of", Kind.NAME),
-        Column("Largest disparity", Kind.NUMBER), Column("of", Kind.NAME), Column("Worst group there", Kind.NAME),
-        Column("Best group there", Kind.NAME), Column("Verdict there", Kind.VERDICT),
-    )  # fmt: skip
+        Column("Probe"),
+        Column("Significant in"),
+        Column("Smallest disparity", Kind.NUMBER),
+        Column("of", Kind.NAME),
+        Column("Largest disparity", Kind.NUMBER),
+        Column("of", Kind.NAME),
+        Column("Worst group there", Kind.NAME),
+        Column("Best group there", Kind.NAME),
+        Column("Verdict there", Kind.VERDICT),
+    )
     several = [panel for panel in block["panels"] if len(panel["lines"]) > 1]
     for panel in several:
         rows = []
@@ -473,13 +513,21 @@ def _by_probe(block: Block) -> Iterator[Value]:
 def _disparities(block: Block) -> Iterator[Value]:
     """Yield the disparities of all runs by probe; of more than `MOST_RUNS` runs none."""
     columns = (
-        Column("Probe"), _RUN, Column("Disparity", Kind.NUMBER), Column("Interval", Kind.INTERVAL),
-        Column("Null mean", Kind.NUMBER), Column("Adjusted p", Kind.P), Column("Verdict", Kind.VERDICT),
-        Column("Worst group", Kind.NAME), Column("Best group", Kind.NAME),
-    )  # fmt: skip
+        Column("Probe"),
+        _RUN,
+        Column("Disparity", Kind.NUMBER),
+        Column("Interval", Kind.INTERVAL),
+        Column("Null mean", Kind.NUMBER),
+        Column("Adjusted p", Kind.P),
+        Column("Verdict", Kind.VERDICT),
+        Column("Worst group", Kind.NAME),
+        Column("Best group", Kind.NAME),
+    )
     if block["panels"] and len(block["runs"]) > MOST_RUNS:
-        yield Sentence("Disparities with their intervals and group means are not listed for so many runs: each run's "
-                       "dashboard and results.json have them.")  # fmt: skip
+        yield Sentence(
+            "Disparities with their intervals and group means are not listed for so many runs: each run's "
+            "dashboard and results.json have them."
+        )
         return
     for panel in block["panels"]:
         rows = []
@@ -585,25 +633,39 @@ def _effects(block: Block) -> Iterator[Value]:
         "js_p": Column("its p", Kind.P),
     }
     columns = (
-        _RUN, Column("Probe"), Column("d per answer", Kind.NUMBER, digits=2), Column("Size"), *numbers.values(),
-        Column("Worse group", Kind.NAME), Column("Better group", Kind.NAME), Column("Verdict", Kind.VERDICT),
-    )  # fmt: skip
+        _RUN,
+        Column("Probe"),
+        Column("d per answer", Kind.NUMBER, digits=2),
+        Column("Size"),
+        *numbers.values(),
+        Column("Worse group", Kind.NAME),
+        Column("Better group", Kind.NAME),
+        Column("Verdict", Kind.VERDICT),
+    )
     for panel in block["panels"]:
         rows_of_run, rows = {run_row["run"]: run_row["rows"] for run_row in panel["lines"]}, []
         for effect in panel["effects"][:MOST_EFFECTS]:
             row, run = rows_of_run[effect["run"]][effect["probe"]], block["runs"][effect["run"]]
             muted = not row["significant"]
             cells = [
-                run["label"], block["probes"][effect["probe"]],
-                Cell(effect["d"], strong=not muted), None if muted else row["effect"],
-                *(row.get(key) for key in numbers), *extreme_groups(row), row["verdict"],
-            ]  # fmt: skip
+                run["label"],
+                block["probes"][effect["probe"]],
+                Cell(effect["d"], strong=not muted),
+                None if muted else row["effect"],
+                *(row.get(key) for key in numbers),
+                *extreme_groups(row),
+                row["verdict"],
+            ]
             rows.append(Row(cells))
         bars = [
-            (f"{plain(block['runs'][one['run']]['label'])}, {block['probes'][one['probe']]}", one["run"], one["d"],
-             rows_of_run[one["run"]][one["probe"]])
+            (
+                f"{plain(block['runs'][one['run']]['label'])}, {block['probes'][one['probe']]}",
+                one["run"],
+                one["d"],
+                rows_of_run[one["run"]][one["probe"]],
+            )
             for one in panel["effects"][:MOST_EFFECTS]
-        ]  # fmt: skip
+        ]
         title = f"Effect sizes of {scorer_label(panel['scorer'])} by {cut_label(panel['cut'])}"
         if bars:
             yield effect_bars(title, panel["cut"], panel["scorer"], bars)
@@ -626,9 +688,14 @@ def _answers_by_group(runs: Sequence[Block]) -> Iterator[Value]:
     absent = [key for key in WITHOUT_ATTEMPT if any(key in run["answers"] for run in runs)]
     keys = ("answered", "refused", "failed", *absent)
     labels = ("Answered", "of these refused", "Failed", *(sentence(scorer_label(key)) for key in absent))
-    columns = [Column("Group", Kind.NAME), _RUN, Column("Subjects", Kind.COUNT, public=True),
-               Column("Planned", Kind.COUNT, public=True), *(Column(label, Kind.COUNT) for label in labels),
-               Column("Share refused", Kind.SHARE)]  # fmt: skip
+    columns = [
+        Column("Group", Kind.NAME),
+        _RUN,
+        Column("Subjects", Kind.COUNT, public=True),
+        Column("Planned", Kind.COUNT, public=True),
+        *(Column(label, Kind.COUNT) for label in labels),
+        Column("Share refused", Kind.SHARE),
+    ]
     for cut in dict.fromkeys(row["cut"] for run in runs for row in run["answers_by_group"]):
         rows: dict[str, list[Row]] = {}
         for run in runs:
@@ -679,8 +746,13 @@ def _runs(runs: Sequence[Block]) -> Iterator[Value]:
     """Yield who was asked, with which scorers, and how groups were compared."""
     labels = ("Model", "Revision or digest", "Precision", "Data")
     counts = ("Subjects", "Images", "Answered", "Refused", "Failed")
-    columns = [_RUN, *(Column(label, Kind.NAME) for label in labels), *(Column(label, Kind.COUNT) for label in counts),
-               Column("Run id", Kind.CODE), Column("Config hash", Kind.CODE)]  # fmt: skip
+    columns = [
+        _RUN,
+        *(Column(label, Kind.NAME) for label in labels),
+        *(Column(label, Kind.COUNT) for label in counts),
+        Column("Run id", Kind.CODE),
+        Column("Config hash", Kind.CODE),
+    ]
     rows = []
     for index, run in enumerate(runs):
         data = " ".join(item for item in (run["dataset"], run["release"]) if item)
@@ -728,9 +800,23 @@ def _reproduce(block: Block) -> Iterator[Value]:
         table = Table("reproduce", FACTS, rows)
         yield Part([Name(run["label"])], [table], folded=len(runs) > 4)
     rerun, verify = Code("fp2 rerun RUN_ID"), Code("fp2 verify passport.json --key PUBLIC_KEY.pem")
-    yield Sentence([rerun, " repeats a run and compares every number; ", verify, ", in the folder of a run, checks the "
-                    "signature and the digest of every file. This page states what the passports say; it has not "
-                    "verified them."])  # fmt: skip
+    yield Sentence(
+        [
+            rerun,
+            " repeats a run and compares every number; ",
+            verify,
+            ", in the folder of a run, checks the "
+            "signature and the digest of every file. This page states what the passports say; it has not "
+            "verified them.",
+        ]
+    )
     ids = " ".join(run["run_id"] for run in runs)
-    yield Sentence(["This page: ", Code(f"fp2 report {block['sweep_id'] or ids}"), ". Whether fingerprints differ: ",
-                    Code(f"fp2 compare {ids}"), "."])  # fmt: skip
+    yield Sentence(
+        [
+            "This page: ",
+            Code(f"fp2 report {block['sweep_id'] or ids}"),
+            ". Whether fingerprints differ: ",
+            Code(f"fp2 compare {ids}"),
+            ".",
+        ]
+    )

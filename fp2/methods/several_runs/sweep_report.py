@@ -135,9 +135,13 @@ def _answers_side_by_side(runs: Sequence[SweepRun], folders: Sequence[Path], loc
 
 
 def write_report(
-    block: dict[str, Any], runs: Sequence[SweepRun], folder: Path, sample: dict[str, Any] | None = None,
-    *, figures: bool = True,
-) -> None:  # fmt: skip
+    block: dict[str, Any],
+    runs: Sequence[SweepRun],
+    folder: Path,
+    sample: dict[str, Any] | None = None,
+    *,
+    figures: bool = True,
+) -> None:
     """Write the files of a report; with the fingerprints of all runs, each under its label, where one has a radar."""
     from fp2.extension import FEWEST_SPOKES, draw_panels, radars, rows_of, run_heading, write_page
     from fp2.methods.several_runs.sweep_page import render_sweep, sweep_markdown

@@ -155,9 +155,12 @@ def _tallies(counts: FloatArray, permuted: FloatArray, names: Sequence[str]) -> 
     high = np.quantile(permuted, 0.95, axis=0)
     tallies = [
         GroupTally(
-            name, int(counts[g]), float(expected[g]), float(high[g]),
+            name,
+            int(counts[g]),
+            float(expected[g]),
+            float(high[g]),
             permutation_p(float(above[g]), largest) if varies[g] else 1.0,
         )
         for g, name in enumerate(names)
-    ]  # fmt: skip
+    ]
     return tuple(sorted(tallies, key=lambda tally: tally.group))

@@ -86,9 +86,12 @@ def headline(asked: int, planned: int, looks: int, decided: Mapping[str, int]) -
 
 def _stated(decision: Any) -> dict[str, Any]:
     return {
-        "look": decision.look, "decided": decision.decided, "p_values": dict(decision.p_values), "raw": decision.raw,
+        "look": decision.look,
+        "decided": decision.decided,
+        "p_values": dict(decision.p_values),
+        "raw": decision.raw,
         "n_subjects": decision.n_subjects,
-    }  # fmt: skip
+    }
 
 
 def asked_words(block: Block) -> str:

@@ -49,10 +49,15 @@ class Certain(AskedInWaves):
         of_tests = shares([*names, *[comparison.primary] * len(inputs.cuts)], comparison)
         smallest, self._primary_share = min(of_tests), of_tests[-1]
         self.looks = StoppingLooks(
-            at=self._waves.at, asked=self._waves.asked,
-            now=1, spending=SPENDING, alpha=comparison.alpha, smallest_share=smallest,
-            primary=comparison.primary, groups={cut.name: self._waves.groups.get(cut.name, 0) for cut in inputs.cuts},
-        )  # fmt: skip
+            at=self._waves.at,
+            asked=self._waves.asked,
+            now=1,
+            spending=SPENDING,
+            alpha=comparison.alpha,
+            smallest_share=smallest,
+            primary=comparison.primary,
+            groups={cut.name: self._waves.groups.get(cut.name, 0) for cut in inputs.cuts},
+        )
 
     @classmethod
     def added_to(cls, protocol: GroupComparison, config: Config) -> GroupComparison:
@@ -72,9 +77,13 @@ class Certain(AskedInWaves):
         last = {probe["probe"]: probe["look"] for probe in block["probes"]}
         names = ("now", "spending", "alpha", "smallest_share", "groups")
         return StoppingLooks(
-            at=tuple(block["at"]), last=last, rows=rows, composites=composites, primary=block.get("primary", ""),
+            at=tuple(block["at"]),
+            last=last,
+            rows=rows,
+            composites=composites,
+            primary=block.get("primary", ""),
             **{name: block[name] for name in names},
-        )  # fmt: skip
+        )
 
     def unit_of(self, question: Question) -> str:
         """Return the probe."""
@@ -103,8 +112,16 @@ class Certain(AskedInWaves):
         limits = frame["probe"].map({probe: self.limit(probe) for probe in set(self._units)})
         waves = [self._waves.wave[key] for key in zip(frame["subject_id"], frame["image_id"], strict=True)]
         not_asked = np.array(waves) > limits.to_numpy()
-        empty = {"text": None, "numbers": None, "status": "error", "error": NOT_ASKED, "attempts": 0, "seconds": 0.0,
-                 "tokens": 0, "cached": False}  # fmt: skip
+        empty = {
+            "text": None,
+            "numbers": None,
+            "status": "error",
+            "error": NOT_ASKED,
+            "attempts": 0,
+            "seconds": 0.0,
+            "tokens": 0,
+            "cached": False,
+        }
         frame = frame.copy()
         for name, value in empty.items():
             frame.loc[not_asked, name] = value
@@ -117,9 +134,13 @@ class Certain(AskedInWaves):
         assert tables.scores is not None
         comparison = replace(looks, running=True).settings(self._comparison, inputs.config.analysis.permutations)
         compared = fingerprint(
-            tables.scores, inputs.people, inputs.cuts, inputs.scorers, replace(comparison, n_bootstrap=0),
+            tables.scores,
+            inputs.people,
+            inputs.cuts,
+            inputs.scorers,
+            replace(comparison, n_bootstrap=0),
             inputs.config.analysis.severity,
-        )  # fmt: skip
+        )
         self.looks = take_look(looks, compared.disparities, compared.composites, dict.fromkeys(self._units))
 
 

@@ -21,9 +21,11 @@ FUTILITY = 0.2
 
 
 def take_look(
-    looks: StoppingLooks, rows: Sequence[Mapping[str, Any]], composites: Mapping[str, Mapping[str, Any]],
+    looks: StoppingLooks,
+    rows: Sequence[Mapping[str, Any]],
+    composites: Mapping[str, Mapping[str, Any]],
     probes: Iterable[str],
-) -> StoppingLooks:  # fmt: skip
+) -> StoppingLooks:
     """Return the looks after the decisions of the look `now`.
 
     A probe is asked no further once its rows of the primary scorer are decided (all rows where it has no value), and

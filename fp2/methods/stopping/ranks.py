@@ -80,11 +80,15 @@ class Order(Certain):
         assert battery is not None
         self._min_subjects = config.analysis.min_subjects
         results = {
-            "run_id": "", "probes": describe_questions(battery), "scorers": describe_scorers(inputs.scorers),
-            "analysis": {"primary": self.looks.primary}, "stopping": {},
-            "variant": variant_identity(config.variant), "dataset_digest": inputs.dataset_digest,
+            "run_id": "",
+            "probes": describe_questions(battery),
+            "scorers": describe_scorers(inputs.scorers),
+            "analysis": {"primary": self.looks.primary},
+            "stopping": {},
+            "variant": variant_identity(config.variant),
+            "dataset_digest": inputs.dataset_digest,
             "response_set": storage.response_set,
-        }  # fmt: skip
+        }
         self._run = LoggedRun(results, inputs.people, None, {c.name: c for c in logged_cuts(config, inputs.people)})
         self._wave_of_key = self._rows_by_key()
         runs = self._named(config.answers.against) if config.answers.against is not None else self._listed()

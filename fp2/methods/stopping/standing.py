@@ -59,9 +59,11 @@ class Standing:
 
 
 def take_standings(
-    looks: StoppingLooks, before: Mapping[PairKey, Standing], tests: Mapping[PairKey, tuple[OrderTest, int]],
+    looks: StoppingLooks,
+    before: Mapping[PairKey, Standing],
+    tests: Mapping[PairKey, tuple[OrderTest, int]],
     last: Mapping[PairKey, int],
-) -> dict[PairKey, Standing]:  # fmt: skip
+) -> dict[PairKey, Standing]:
     """Return the standings after the look `now`.
 
     Parameters
@@ -73,8 +75,9 @@ def take_standings(
     last : mapping
         The last look of each pair: the finished run has no further answers.
     """
-    measured = {key: _measured(looks, standing, *tests[key]) if key in tests else standing
-                for key, standing in before.items()}  # fmt: skip
+    measured = {
+        key: _measured(looks, standing, *tests[key]) if key in tests else standing for key, standing in before.items()
+    }
     orders = adjust_p_values([standing.p_value for standing in measured.values()])
     equivalences = adjust_p_values([standing.equivalence_p for standing in measured.values()])
     out = {}
@@ -105,10 +108,13 @@ def is_tested(looks: StoppingLooks, standing: Standing, last: int) -> bool:
 def _measured(looks: StoppingLooks, before: Standing, test: OrderTest, n_subjects: int) -> Standing:
     p, equivalence = (looks.repeated(value) or 0.0 for value in (test.p_value, test.equivalence_p))
     return replace(
-        before, differences=test.differences, n_subjects=n_subjects, p_value=min(p, before.p_value),
+        before,
+        differences=test.differences,
+        n_subjects=n_subjects,
+        p_value=min(p, before.p_value),
         equivalence_p=min(equivalence, before.equivalence_p),
         side=before.side if p > before.p_value else SMALLER if test.differences[0] < test.differences[1] else LARGER,
-    )  # fmt: skip
+    )
 
 
 def _is_futile(looks: StoppingLooks, test: OrderTest, last: int, n_pairs: int) -> bool:

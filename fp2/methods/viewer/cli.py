@@ -14,10 +14,13 @@ def view(
     run: Annotated[str, typer.Argument(metavar="RUN [RUN]", help=RUN_HELP, autocompletion=run_names)],
     port: Annotated[int, typer.Option(help="The port (default: a free one).", show_default=False)] = 0,
     row: Annotated[
-        str, typer.Option(help="Open at a difference, CUT/PROBE or CUT/PROBE/SCORER: answers about its two groups.",
-                          metavar="CUT/PROBE")
+        str,
+        typer.Option(
+            help="Open at a difference, CUT/PROBE or CUT/PROBE/SCORER: answers about its two groups.",
+            metavar="CUT/PROBE",
+        ),
     ] = "",
-) -> None:  # fmt: skip
+) -> None:
     """Read a run's answers beside its images, or those of two runs side by side, in a browser on this machine only."""
     from fp2.methods.viewer.command import view as serve
 

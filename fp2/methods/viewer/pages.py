@@ -141,11 +141,13 @@ def _filtered(viewed: Viewed, query: Query) -> dict[str, Any]:
         "kinds": KINDS,
         "orders": _ORDERS | (_TWO_RUNS if len(viewed.names) > 1 else {}),
         "probes": {key: plain(viewed.labels.get(key, key)) for key in dict.fromkeys(rows["probe"])},
-        "groups": {cut: sorted({value for cell in set(column) for value in cell.split(", ") if value})
-                   for cut, column in groups.items()},
+        "groups": {
+            cut: sorted({value for cell in set(column) for value in cell.split(", ") if value})
+            for cut, column in groups.items()
+        },
         "previous": _link(query, -1) if query.page > 1 else None,
         "next": _link(query, 1) if query.page < pages else None,
-    }  # fmt: skip
+    }
 
 
 def _comparison(viewed: Viewed, row: ComparedRow, query: Query) -> dict[str, Any]:

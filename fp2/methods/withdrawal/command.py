@@ -19,9 +19,16 @@ if TYPE_CHECKING:
 
 
 def run(
-    subjects: Sequence[str], images: Sequence[str], release: str | None, absent: bool, dry: bool, yes: bool,
-    drop_reports: bool, overrides: Sequence[str], as_json: bool = False,
-) -> int:  # fmt: skip
+    subjects: Sequence[str],
+    images: Sequence[str],
+    release: str | None,
+    absent: bool,
+    dry: bool,
+    yes: bool,
+    drop_reports: bool,
+    overrides: Sequence[str],
+    as_json: bool = False,
+) -> int:
     """Finish what was interrupted, print what would be removed, ask, remove it, and print what was removed.
 
     Returns the exit status: 1 if something of the people is still there.
@@ -76,8 +83,16 @@ def _purge(config: Config, select: Select, out: Output, *, dry: bool, yes: bool,
         out.say(f"{identifier['kind']} {identifier['id']}: {selected}")
     n_other_people = len(plan.people - plan.selection.subjects)
     runs = [step.line for step in plan.steps if step.kind in RUNS]
-    out.say(removed=False, ids=plan.ids, others=n_other_people, store=plan.store, runs=runs, people=len(plan.people),
-            lost=sorted(plan.lost), not_reached=plan.unreached)  # fmt: skip
+    out.say(
+        removed=False,
+        ids=plan.ids,
+        others=n_other_people,
+        store=plan.store,
+        runs=runs,
+        people=len(plan.people),
+        lost=sorted(plan.lost),
+        not_reached=plan.unreached,
+    )
     for text in plan.lines:
         out.say(text)
     if not plan.steps:
@@ -104,8 +119,14 @@ def _purge(config: Config, select: Select, out: Output, *, dry: bool, yes: bool,
     for text in plan.lines:
         out.say(text)
     runs = [step.line for step in plan.steps if step.kind in RUNS]
-    out.say(removed=True, store=plan.store, runs=runs, not_reached=plan.unreached,
-            remaining=plan.remaining, certificate=str(plan.certificate))  # fmt: skip
+    out.say(
+        removed=True,
+        store=plan.store,
+        runs=runs,
+        not_reached=plan.unreached,
+        remaining=plan.remaining,
+        certificate=str(plan.certificate),
+    )
     _say_counts("removed", plan.people, plan.store, runs, out)
     out.say(f"certificate of deletion: {plan.certificate}")
     out.say("The release itself was not changed: delete it yourself if needed.")

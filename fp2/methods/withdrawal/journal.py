@@ -144,8 +144,10 @@ class Journal:
         """Return the journal of a new purge; nothing is written yet."""
         now = datetime.now(UTC)
         path = Path(here.paths.state).absolute() / FOLDER / f"{now:%Y%m%dT%H%M%S%f}.json"
-        paths = {name: os.path.abspath(os.path.expanduser(value)) if isinstance(value, str) else value
-                 for name, value in asdict(here.paths).items()}  # fmt: skip
+        paths = {
+            name: os.path.abspath(os.path.expanduser(value)) if isinstance(value, str) else value
+            for name, value in asdict(here.paths).items()
+        }
         where = {"paths": paths, "tracking": asdict(here.tracking)}
         return cls(path, now.isoformat(timespec="seconds"), where, selection, unindexed=set(unindexed))
 
@@ -230,11 +232,18 @@ class Journal:
         chosen = self.selection
         keys = {"subjects": sorted(chosen.subjects), "images": sorted(chosen.images)}
         runs = [
-            {"run": chosen.redact(step.run_id, "…"), "where": step.where, "people": step.people,
-             "answers": step.answers, "outcome": chosen.redact(step.outcome, "…"), "before": step.before,
-             "after": step.after}
-            for step in self.steps if step.kind == "run"
-        ]  # fmt: skip
+            {
+                "run": chosen.redact(step.run_id, "…"),
+                "where": step.where,
+                "people": step.people,
+                "answers": step.answers,
+                "outcome": chosen.redact(step.outcome, "…"),
+                "before": step.before,
+                "after": step.after,
+            }
+            for step in self.steps
+            if step.kind == "run"
+        ]
         other_steps = [step.kind for step in self.steps if step.kind not in ("run", "store")]
         statement = {
             "_type": STATEMENT_TYPE,
@@ -247,13 +256,15 @@ class Journal:
                 "generator": generator(),
                 "selection": {**keys, "release": chosen.release, "data": chosen.source},
                 "removed": {
-                    "people": len(self.people), "store": {name: n for name, n in self.store.items() if n}, "runs": runs,
+                    "people": len(self.people),
+                    "store": {name: n for name, n in self.store.items() if n},
+                    "runs": runs,
                     "other": {kind: other_steps.count(kind) for kind in dict.fromkeys(other_steps)},
                 },
                 "not_reached": [chosen.redact(reason, "…") for reason in self.unreached],
                 "remaining": [chosen.redact(reason, "…") for reason in self.remaining],
             },
-        }  # fmt: skip
+        }
         replace_file(self.certificate, json.dumps(sign(statement, key), indent=2) + "\n", 0o644)
         shutil.rmtree(self.path.with_suffix(""), ignore_errors=True)
         self.path.unlink()

@@ -87,9 +87,7 @@ def reissue(
     results = results_from(evaluation, protocol.analyse(tables, job))
     sections, figures = load_sections(protocol.section_targets()), folder / artifacts.FIGURES
     passport = folder / artifacts.PASSPORT
-    report = replace(
-        config.report, figures=figures.is_dir(), dashboard=(folder / artifacts.DASHBOARD).is_file()
-    )  # fmt: skip
+    report = replace(config.report, figures=figures.is_dir(), dashboard=(folder / artifacts.DASHBOARD).is_file())
     config = replace(config, report=report, tracking=here.tracking)
 
     def write() -> None:

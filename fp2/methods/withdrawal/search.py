@@ -177,8 +177,11 @@ def search(here: Config, journal: Journal, downloads: Path, select: Select | Non
                 journal.add(Step("texts", text.where))
         digested = origins.digested_paths(store.connection, store.path)
         files = journal.selection.files
-        named = {name for name, path in ((name, PurePath(name)) for name in digested)
-                 if files & {normal_id(path.name), normal_id(path.stem)}}  # fmt: skip
+        named = {
+            name
+            for name, path in ((name, PurePath(name)) for name in digested)
+            if files & {normal_id(path.name), normal_id(path.stem)}
+        }
         journal.paths = {os.path.abspath(image.path) for image in journal.pictures} | named
         keys, counts = journal.response_keys(), dict[str, int]()
         for table, column in (("answers", "key"), ("failures", "key"), ("blocks", "lower(hex(context))")):
@@ -265,10 +268,16 @@ def _resolve(journal: Journal, sources: list[Source], salt: bytes) -> None:
             runs |= {source.run_id} if len(theirs) else set()
     journal.people |= {subject for _, subject in pairs}
     journal.ids = [
-        {"kind": typed.kind, "id": typed.id, "by": typed.by,
-         "images": len(images), "answers": sum(answers.values()), "runs": len(runs)}
+        {
+            "kind": typed.kind,
+            "id": typed.id,
+            "by": typed.by,
+            "images": len(images),
+            "answers": sum(answers.values()),
+            "runs": len(runs),
+        }
         for typed, images, answers, runs in counts
-    ]  # fmt: skip
+    ]
     names = (name for image in journal.pictures for name in (image.path, *ids_in(image.path, image.image, salt)))
     without_images = (typed for typed, images, *_ in counts if typed.kind == "image" and not images)
     unseen = frozenset(key for typed in without_images for key in typed.keys)

@@ -103,10 +103,13 @@ class Selection:
             return self
         images, subjects = (frozenset(pair[side] for pair in pairs) for side in (0, 1))
         return replace(
-            self, words=self.words | frozenset(words), unseen=self.unseen | unseen, others=False,
+            self,
+            words=self.words | frozenset(words),
+            unseen=self.unseen | unseen,
+            others=False,
             subjects=subjects - self.subjects if self.others else self.subjects,
             images=images - self.images if self.others else images | self.images,
-        )  # fmt: skip
+        )
 
     def redact(self, text: str, mark: str = "removed") -> str:
         """Return a text with `mark` in place of each of the words that is in it as a whole word."""

@@ -60,9 +60,13 @@ class Processes:
         with theirs:
             popen = subprocess.Popen(
                 [sys.executable, "-m", __name__, str(theirs.fileno())],
-                env=self._environments[place], pass_fds=[theirs.fileno()], start_new_session=True,
-                stdin=subprocess.DEVNULL, stdout=said, stderr=said,
-            )  # fmt: skip
+                env=self._environments[place],
+                pass_fds=[theirs.fileno()],
+                start_new_session=True,
+                stdin=subprocess.DEVNULL,
+                stdout=said,
+                stderr=said,
+            )
         self._started += 1
         self._processes[self._started] = _Process(popen, Connection(ours.detach()), said)
         self._send(self._started, self._builds[place])

@@ -115,9 +115,14 @@ class GroupComparison(Asks[Any]):
         primary = job.scorers[comparison.primary]
         low, high = primary.value_range
         return PlannedFamily(
-            comparison.alpha, size, comparison.correction, primary.smallest_effect, comparison.primary,
-            comparison.min_subjects, high - low,
-        )  # fmt: skip
+            comparison.alpha,
+            size,
+            comparison.correction,
+            primary.smallest_effect,
+            comparison.primary,
+            comparison.min_subjects,
+            high - low,
+        )
 
     def _comparison(self, job: Job) -> ComparisonSettings:
         assert job.battery is not None
@@ -143,9 +148,16 @@ class GroupComparison(Asks[Any]):
         assert tables.scores is not None
         assert isinstance(tables.answers, RowAnswers)
         return ComparedRun(
-            job.config, job.battery, tables.answers.frame, tables.scores, tables.people, job.cuts, job.scorers,
-            self._comparison(job), labels=tables.others.get(LABELS),
-        )  # fmt: skip
+            job.config,
+            job.battery,
+            tables.answers.frame,
+            tables.scores,
+            tables.people,
+            job.cuts,
+            job.scorers,
+            self._comparison(job),
+            labels=tables.others.get(LABELS),
+        )
 
     def later_block(self, name: str, tables: RunTables, job: Job, disparities: Sequence[Block]) -> Block | None:
         """Return the block of the supplement `name` of a logged run, whose rows are `disparities`."""

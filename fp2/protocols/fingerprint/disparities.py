@@ -141,9 +141,14 @@ class Disparities:
 
 
 def fingerprint(
-    scores: pd.DataFrame, people: pd.DataFrame, cuts: Sequence[Cut], scorers: Mapping[str, Scorer],
-    comparison: ComparisonSettings, bounds: Mapping[str, float], tick: Callable[[], None] = lambda: None,
-) -> Disparities:  # fmt: skip
+    scores: pd.DataFrame,
+    people: pd.DataFrame,
+    cuts: Sequence[Cut],
+    scorers: Mapping[str, Scorer],
+    comparison: ComparisonSettings,
+    bounds: Mapping[str, float],
+    tick: Callable[[], None] = lambda: None,
+) -> Disparities:
     """Compare groups on every score.
 
     Parameters
@@ -210,9 +215,12 @@ def fingerprint(
 
 
 def _composite(
-    panel: Panel, entries: OutcomeArrays, probes: Mapping[int, str], outcomes: Sequence[Outcome],
+    panel: Panel,
+    entries: OutcomeArrays,
+    probes: Mapping[int, str],
+    outcomes: Sequence[Outcome],
     comparison: ComparisonSettings,
-) -> dict[str, Any]:  # fmt: skip
+) -> dict[str, Any]:
     """Return the composite over `probes` (column of the panel -> name) that have a value, with its test.
 
     `groups` are those that count in every one of these probes. Where a probe has others too, because values are
@@ -236,9 +244,13 @@ def _composite(
         if len(groups) < 2:
             return {**NO_COMPOSITE, "probes": names, "groups": groups}
         panel = disparity_panel(
-            values, entries.groups[inside], entries.subjects[inside],
-            outcomes_in(values, [outcomes[j] for j in chosen]), comparison, images=entries.images[inside],
-        )  # fmt: skip
+            values,
+            entries.groups[inside],
+            entries.subjects[inside],
+            outcomes_in(values, [outcomes[j] for j in chosen]),
+            comparison,
+            images=entries.images[inside],
+        )
         chosen = list(range(len(chosen)))
     untested = [name for name, j in zip(names, chosen, strict=True) if panel.rows[j].status != OK]
     if len(untested) == len(names):

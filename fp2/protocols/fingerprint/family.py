@@ -90,9 +90,13 @@ def corrected(
 
 
 def _stepped_down(
-    rows: Sequence[Row], panels: Sequence[Panel], weights: Sequence[float], comparison: ComparisonSettings, *,
+    rows: Sequence[Row],
+    panels: Sequence[Panel],
+    weights: Sequence[float],
+    comparison: ComparisonSettings,
+    *,
     minimum_effect: bool,
-) -> list[float | None]:  # fmt: skip
+) -> list[float | None]:
     """Return step-down max-T p-values of the rows: scorer by scorer, each divided by the scorer's share of alpha.
 
     At a declared look they are those of the whole scorer, repeated before they are divided.

@@ -92,11 +92,14 @@ class ComparisonSettings(PanelSettings):
         """Return the settings as `results.json` holds them (key `analysis`)."""
         names = ("alpha", "n_permutations", "n_bootstrap", "min_subjects", "correction")
         return {
-            "unit": "subject", **{name: getattr(self, name) for name in names}, "family": self._family(scorers),
-            "primary": self.primary, "seed": self.seed,
+            "unit": "subject",
+            **{name: getattr(self, name) for name in names},
+            "family": self._family(scorers),
+            "primary": self.primary,
+            "seed": self.seed,
             "smallest_effects": {name: scorer.smallest_effect for name, scorer in scorers.items()},
             **({} if self.looks is None else {"looks": self.looks.stated()}),
-        }  # fmt: skip
+        }
 
     def _family(self, scorers: Mapping[str, Scorer]) -> str:
         """Return the family and what is controlled over it, as one sentence."""

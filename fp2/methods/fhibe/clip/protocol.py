@@ -223,11 +223,13 @@ def _table(
     shares = [_shares(entries, name, setting.comparison) for name in names]
     rows = [
         {
-            "group": str(group), "n_subjects": int(part["subject_id"].nunique()), "n_images": len(part),
+            "group": str(group),
+            "n_subjects": int(part["subject_id"].nunique()),
+            "n_images": len(part),
             "labels": [share[str(group)] for share in shares if group in share],
         }
         for group, part in entries.groupby("group", sort=True)
-    ]  # fmt: skip
+    ]
     compared = zip(names, _compare(entries, names, setting), strict=True)
     return {**head, "rows": rows, "reason": None}, [({**head, "label": name}, row) for name, row in compared]
 
@@ -235,17 +237,25 @@ def _table(
 def _shares(entries: pd.DataFrame, name: str, comparison: ComparisonSettings) -> dict[str, dict[str, Any]]:
     """Return one label's share of each group in which enough subjects have a known outcome."""
     proportions = proportions_by_group(
-        entries[name], entries["group"], entries["subject_id"], alpha=comparison.alpha,
+        entries[name],
+        entries["group"],
+        entries["subject_id"],
+        alpha=comparison.alpha,
         min_subjects=comparison.min_subjects,
-    )  # fmt: skip
+    )
     of_images = entries.groupby("group")[name].mean()
     return {
         found.group: {
-            "label": name, "share_images": float(of_images[found.group]), "rate": found.rate, "ci_low": found.ci_low,
-            "ci_high": found.ci_high, "n_images": found.n_images, "n_subjects": found.n_subjects,
+            "label": name,
+            "share_images": float(of_images[found.group]),
+            "rate": found.rate,
+            "ci_low": found.ci_low,
+            "ci_high": found.ci_high,
+            "n_images": found.n_images,
+            "n_subjects": found.n_subjects,
         }
         for found in proportions.groups
-    }  # fmt: skip
+    }
 
 
 def _compare(entries: pd.DataFrame, names: list[str], setting: _Setting) -> Sequence[DisparityRow]:
@@ -259,14 +269,16 @@ def _compare(entries: pd.DataFrame, names: list[str], setting: _Setting) -> Sequ
         entries["subject_id"].to_numpy(dtype=object),
         [
             Outcome(
-                higher_is_better=name != WRONG, value_range=(0.0, 1.0), yes_no=True,
+                higher_is_better=name != WRONG,
+                value_range=(0.0, 1.0),
+                yes_no=True,
                 smallest_effect=setting.options.smallest_effect,
             )
             for name in names
         ],
         replace(comparison, n_permutations=max(comparison.n_permutations, least)),
         images=entries["image_id"].to_numpy(dtype=object),
-    ).rows  # fmt: skip
+    ).rows
 
 
 def _accuracy(labels: pd.DataFrame, setting: _Setting) -> list[dict[str, Any]]:

@@ -67,15 +67,27 @@ class ClipSection(Section):
         else:
             yield Sentence("No share of a zero-shot label differs significantly between groups.", Weight.LEAD)
         points = [
-            Point(row["raw"], _words(row), low=row["ci_low"], high=row["ci_high"], null_mean=row["null_mean"],
-                  null_p95=row["null_p95"], filled=bool(row["significant"]), verdict=row["verdict"])
+            Point(
+                row["raw"],
+                _words(row),
+                low=row["ci_low"],
+                high=row["ci_high"],
+                null_mean=row["null_mean"],
+                null_p95=row["null_p95"],
+                filled=bool(row["significant"]),
+                verdict=row["verdict"],
+            )
             for row in rows[:MOST_SHOWN]
-        ]  # fmt: skip
+        ]
         yield Chart(
-            ChartKind.INTERVALS, "fhibe_clip_differing", "Differences between groups in the share of a label",
-            [Series(points)], Axis("largest share minus smallest", 0.0), in_files=False,
+            ChartKind.INTERVALS,
+            "fhibe_clip_differing",
+            "Differences between groups in the share of a label",
+            [Series(points)],
+            Axis("largest share minus smallest", 0.0),
+            in_files=False,
             caption=f"The {MOST_SHOWN} largest of {len(rows)}." if len(rows) > MOST_SHOWN else "",
-        )  # fmt: skip
+        )
         differences = [Row(_difference(row)) for row in block["headline"]["differences"]]
         caption = "Significant differences (original images)"
         for question in dict.fromkeys(row["question"] for row in block["accuracy"]):
@@ -89,9 +101,14 @@ class ClipSection(Section):
                 Axis("share with the right label", 0, 1),
             )
             yield Chart(
-                ChartKind.INTERVALS, f"accuracy_{question}", title, series, axis, file="fhibe_clip_accuracy",
+                ChartKind.INTERVALS,
+                f"accuracy_{question}",
+                title,
+                series,
+                axis,
+                file="fhibe_clip_accuracy",
                 panel=scorer_label(question),
-            )  # fmt: skip
+            )
         yield Table("differences", _DIFFERENCES, differences, caption, primary=True)
         for table in block["tables"]:
             yield from _shares(block, table)

@@ -177,8 +177,11 @@ class AnnotatorAgreement(Collects[AgreementOptions]):
         metrics |= {f"{one['probe']}.alpha": one["alpha"] for one in shown if one["alpha"] is not None}
         headline = {one["probe"]: {"agreement": one["mean"], "alpha": one["alpha"]} for one in shown}
         block = {
-            "outcomes": shown, "top": highest_disparities(shown, how.top_k), "metrics": metrics, "headline": headline
-        }  # fmt: skip
+            "outcomes": shown,
+            "top": highest_disparities(shown, how.top_k),
+            "metrics": metrics,
+            "headline": headline,
+        }
         probes = [{"id": one["probe"], "label": one["label"], "text": one["measure"]} for one in shown]
         return Analysis(
             settings=score_settings(job.config, {SCORE: effect}),
@@ -225,8 +228,19 @@ class AgreementSection(Section):
         rows = []
         for outcome in block["outcomes"]:
             annotators = Cell(outcome["n_annotators"], "with the data set’s" if outcome["with_data"] else "")
-            rows.append(Row([outcome["label"], outcome["measure"], annotators, outcome["n_compared"],
-                             outcome["benchmark"]["n_subjects"], outcome["mean"], outcome["alpha"]]))  # fmt: skip
+            rows.append(
+                Row(
+                    [
+                        outcome["label"],
+                        outcome["measure"],
+                        annotators,
+                        outcome["n_compared"],
+                        outcome["benchmark"]["n_subjects"],
+                        outcome["mean"],
+                        outcome["alpha"],
+                    ]
+                )
+            )
         yield Table("agreement", _AGREEMENT, rows, primary=True)
         for n, outcome in enumerate(block["outcomes"]):
             groups = [
@@ -237,10 +251,17 @@ class AgreementSection(Section):
             name, keys = f"annotator_agreement_{n}", ("mean", "low", "high")
             yield from group_charts(groups, name, f"Agreement: {outcome['label']}", Axis(outcome["measure"]), keys)
             cuts = [
-                Row([cut_label(row["cut"]), estimate(row["ours"], "raw"), row["ours"]["null_mean"],
-                     row["ours"]["adjusted_p"], (row["published"] or {}).get("disparity")])
+                Row(
+                    [
+                        cut_label(row["cut"]),
+                        estimate(row["ours"], "raw"),
+                        row["ours"]["null_mean"],
+                        row["ours"]["adjusted_p"],
+                        (row["published"] or {}).get("disparity"),
+                    ]
+                )
                 for row in outcome["benchmark"]["rows"]
-            ]  # fmt: skip
+            ]
             yield Table(f"cuts_{n}", _CUTS, cuts, [Name(outcome["label"]), ": does the agreement depend on the group?"])
         yield Sentence(HOW_TO_READ, Weight.DETAIL)
 

@@ -202,10 +202,16 @@ def by_face(
 
 
 def score_faces(
-    task: NarrowTask, people: Sequence[Person], predictions: Sequence[Prediction], *, mirrored: bool = False,
-    lpips: Lpips | None = None, identity: Identity | None = None, as_published: bool = False,
+    task: NarrowTask,
+    people: Sequence[Person],
+    predictions: Sequence[Prediction],
+    *,
+    mirrored: bool = False,
+    lpips: Lpips | None = None,
+    identity: Identity | None = None,
+    as_published: bool = False,
     tick: Tick = lambda: None,
-) -> TaskScores:  # fmt: skip
+) -> TaskScores:
     """Return the scores of face parsing, reconstruction or super-resolution, one row a face.
 
     Parameters

@@ -49,9 +49,15 @@ Identity = Callable[[Person, Path, Image.Image], float | None]
 
 
 def image_metrics(
-    task: NarrowTask, person: Person, crop: Path, prediction: Prediction, lpips: Lpips | None,
-    identity: Identity | None, *, as_published: bool = False,
-) -> dict[str, float | None]:  # fmt: skip
+    task: NarrowTask,
+    person: Person,
+    crop: Path,
+    prediction: Prediction,
+    lpips: Lpips | None,
+    identity: Identity | None,
+    *,
+    as_published: bool = False,
+) -> dict[str, float | None]:
     """Return the metrics of one generated image; numbers of the prediction replace computed ones.
 
     as_published : also those of FHIBE's evaluation code, of images that it resizes in another way.

@@ -125,18 +125,26 @@ def published_rates(verification: Mapping[str, Any] | None) -> list[dict[str, An
         return []
     groups = [
         {
-            "cut": row["cut"], "group": row["group"], "n": row["validation"]["n_faces"],
-            "n_subjects": row["validation"]["n_subjects"], "value": row["validation"]["val"],
+            "cut": row["cut"],
+            "group": row["group"],
+            "n": row["validation"]["n_faces"],
+            "n_subjects": row["validation"]["n_subjects"],
+            "value": row["validation"]["val"],
         }
         for row in rows
-    ]  # fmt: skip
+    ]
     title = "VAL: true acceptance rate at a false acceptance rate of 0.001, mean over 10 folds"
     return [
         {
-            "metric": "published_val", "title": title, "higher_is_better": True, "n": None, "overall": None,
-            "groups": groups, "disparities": [],
+            "metric": "published_val",
+            "title": title,
+            "higher_is_better": True,
+            "n": None,
+            "overall": None,
+            "groups": groups,
+            "disparities": [],
         }
-    ]  # fmt: skip
+    ]
 
 
 def curves(part: pd.DataFrame, people: pd.DataFrame, cuts: Sequence[Cut]) -> dict[str, Any] | None:

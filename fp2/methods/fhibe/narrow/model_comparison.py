@@ -69,9 +69,14 @@ def comparable_pairs(outcomes: Sequence[Outcome]) -> list[tuple[Outcome, Outcome
 
 
 def compare_models(
-    scores: pd.DataFrame, outcomes: Sequence[Outcome], people: pd.DataFrame, cuts: Sequence[Cut],
-    how: ScoreComparison, smallest_effect: float, tick: Callable[[], None] = lambda: None,
-) -> list[dict[str, Any]]:  # fmt: skip
+    scores: pd.DataFrame,
+    outcomes: Sequence[Outcome],
+    people: pd.DataFrame,
+    cuts: Sequence[Cut],
+    how: ScoreComparison,
+    smallest_effect: float,
+    tick: Callable[[], None] = lambda: None,
+) -> list[dict[str, Any]]:
     """Return one entry per pair of models of one task.
 
     Parameters
@@ -162,10 +167,15 @@ def _pair(shared: pd.DataFrame, a: Outcome, b: Outcome, how: ScoreComparison) ->
     values = means.to_numpy().reshape(-1, 1)
     versions = np.array(["1", "2"] * len(means), dtype=object)
     test = matched_panel(
-        values, versions, np.repeat(means.index.to_numpy(dtype=object), 2), higher_is_better=[True],
-        n_permutations=how.n_permutations or default_permutations(1, how.alpha), seed=how.seed, alpha=how.alpha,
+        values,
+        versions,
+        np.repeat(means.index.to_numpy(dtype=object), 2),
+        higher_is_better=[True],
+        n_permutations=how.n_permutations or default_permutations(1, how.alpha),
+        seed=how.seed,
+        alpha=how.alpha,
         min_sets=how.min_subjects,
-    )[0]  # fmt: skip
+    )[0]
     entry |= {f"mean_{side}": float(means[side].mean()) for side in ("first", "second")}
     differences = means["first"] - means["second"]
     entry["difference"] = float(differences.mean())
@@ -182,12 +192,18 @@ def _by_cut(table: pd.DataFrame, how: ScoreComparison, smallest_effect: float, n
     from fp2.extension import default_permutations, disparity
 
     return disparity(
-        (table["first"] - table["second"]).to_numpy(dtype=np.float64), table["group"].to_numpy(dtype=object),
-        table["subject_id"].to_numpy(dtype=object), images=table["image_id"].to_numpy(dtype=object),
+        (table["first"] - table["second"]).to_numpy(dtype=np.float64),
+        table["group"].to_numpy(dtype=object),
+        table["subject_id"].to_numpy(dtype=object),
+        images=table["image_id"].to_numpy(dtype=object),
         n_permutations=how.n_permutations or default_permutations(max(1, n_cuts), how.alpha),
-        n_bootstrap=how.n_bootstrap, seed=how.seed, alpha=how.alpha, smallest_effect=smallest_effect,
-        min_subjects=how.min_subjects, value_range=(-1.0, 1.0),
-    )  # fmt: skip
+        n_bootstrap=how.n_bootstrap,
+        seed=how.seed,
+        alpha=how.alpha,
+        smallest_effect=smallest_effect,
+        min_subjects=how.min_subjects,
+        value_range=(-1.0, 1.0),
+    )
 
 
 def _adjust(entries: list[dict[str, Any]], rows: list[DisparityRow], n_cuts: int, how: ScoreComparison) -> None:
@@ -225,19 +241,36 @@ class ComparisonSection(Section):
         for pair in block["pairs"]:
             n, label = pair["n_subjects"], f"{pair['title']}: {plain(pair['first'])} − {plain(pair['second'])}"
             points.append(Point(pair["difference"], label, low=pair["ci_low"], high=pair["ci_high"], subjects=n))
-            cells = [pair["title"], pair["first"], pair["second"], n, pair["n_images"], pair["mean_first"],
-                     pair["mean_second"], estimate(pair, "difference"), pair["adjusted_p"], _note(pair)]  # fmt: skip
+            cells = [
+                pair["title"],
+                pair["first"],
+                pair["second"],
+                n,
+                pair["n_images"],
+                pair["mean_first"],
+                pair["mean_second"],
+                estimate(pair, "difference"),
+                pair["adjusted_p"],
+                _note(pair),
+            ]
             rows.append(Row(cells, n))
         yield Table("pairs", _PAIRS, rows, primary=True, omit_small=True)
         yield Chart(
-            ChartKind.INTERVALS, COMPARISONS, "Difference of the mean scores of two models on the same people",
-            [Series(points)], Axis("difference of mean scores (right of 0: the first is better)"),
+            ChartKind.INTERVALS,
+            COMPARISONS,
+            "Difference of the mean scores of two models on the same people",
+            [Series(points)],
+            Axis("difference of mean scores (right of 0: the first is better)"),
             references=[Reference(0.0)],
-        )  # fmt: skip
+        )
         for index, pair in enumerate(block["pairs"]):
             title = [f"{pair['title']}, ", Name(pair["first"]), " − ", Name(pair["second"])]
-            yield Table(f"cuts_{index}", _CUTS, [_by_group(row) for row in pair["cuts"]],
-                        [*title, ": does the difference depend on the group?"])  # fmt: skip
+            yield Table(
+                f"cuts_{index}",
+                _CUTS,
+                [_by_group(row) for row in pair["cuts"]],
+                [*title, ": does the difference depend on the group?"],
+            )
         yield Sentence(HOW_TO_READ, Weight.DETAIL)
 
 

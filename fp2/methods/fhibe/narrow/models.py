@@ -172,9 +172,13 @@ class Predicted:
 
 
 def predict_all(
-    task: NarrowTask, model: NarrowModel, people: Sequence[Person], store: sqlite3.Connection,
-    tick: Callable[[], None] = lambda: None, error_budget: float = 0.05,
-) -> Predicted:  # fmt: skip
+    task: NarrowTask,
+    model: NarrowModel,
+    people: Sequence[Person],
+    store: sqlite3.Connection,
+    tick: Callable[[], None] = lambda: None,
+    error_budget: float = 0.05,
+) -> Predicted:
     """Return the predictions of a model for the images of `people`, computed or cached.
 
     An image that cannot be read, or on which the model fails, is left out with the reason and tried again by the next

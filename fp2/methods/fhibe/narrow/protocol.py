@@ -260,9 +260,14 @@ class FhibeNarrow(Collects[NarrowOptions]):
             block, rows = replace(analysis, tick=tick).run(tables.scores, outcomes)
             summary = summarise(block["outcomes"], analysis.every_cut)
             pairs = compare_models(
-                tables.scores, block["outcomes"], tables.people, job.cuts, comparison, self.options.smallest_effect,
+                tables.scores,
+                block["outcomes"],
+                tables.people,
+                job.cuts,
+                comparison,
+                self.options.smallest_effect,
                 tick,
-            )  # fmt: skip
+            )
         effect = self.options.smallest_effect
         metrics = list(dict.fromkeys(one["metric"] for one in block["outcomes"]))
         probes = [

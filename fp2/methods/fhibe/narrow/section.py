@@ -92,10 +92,17 @@ class NarrowSection(Section):
         panels = [("Share of people found", shares, [threshold]), ("Mean score over subjects", means, [])]
         for panel, points, references in panels:
             yield Chart(
-                ChartKind.BARS, panel, "Share of people found and mean score", [Series(points)],
-                Axis(panel.lower(), 0.0, 1.0), references=references, file="fhibe_narrow_tasks", panel=panel,
-                filled="measurable", on_page=False,
-            )  # fmt: skip
+                ChartKind.BARS,
+                panel,
+                "Share of people found and mean score",
+                [Series(points)],
+                Axis(panel.lower(), 0.0, 1.0),
+                references=references,
+                file="fhibe_narrow_tasks",
+                panel=panel,
+                filled="measurable",
+                on_page=False,
+            )
         yield Table("metrics", _METRICS, metrics, fold="All metrics, mean over subjects")
         yield from highest_disparities(block, "fhibe_narrow_top")
         for n, outcome in enumerate(block["outcomes"]):
@@ -116,12 +123,20 @@ def _groups(outcome: Mapping[str, Any], n: int) -> Iterator[Value]:
     )
     for cut in dict.fromkeys(row["cut"] for row in outcome["groups"]):
         rows = [
-            Row([short_group(row["group"]), row["n_subjects"], row["n_images"],
-                 Cell(row["found_share"], subjects=row["n_judged_subjects"]), estimate(row, *keys), row["median"]],
-                row["n_subjects"])
+            Row(
+                [
+                    short_group(row["group"]),
+                    row["n_subjects"],
+                    row["n_images"],
+                    Cell(row["found_share"], subjects=row["n_judged_subjects"]),
+                    estimate(row, *keys),
+                    row["median"],
+                ],
+                row["n_subjects"],
+            )
             for row in outcome["groups"]
             if row["cut"] == cut
-        ]  # fmt: skip
+        ]
         yield Table(f"groups_{n}", _GROUPS, rows, fold=f"All groups by {cut_label(cut)}", cut=cut)
     if outcome.get("curves"):
         yield from _curves(outcome["curves"], outcome["label"], n)
@@ -144,10 +159,16 @@ def _curves(curves: Mapping[str, Any], label: str, n: int) -> Iterator[Chart]:
             for row in sorted(largest[:_CURVES], key=lambda row: str(row["group"]))
         ]
         yield Chart(
-            ChartKind.LINES, f"curves_{n}_{cut}", f"{label}: mean score at each threshold", [everyone, *series],
-            Axis("mean score", 0.0, 1.0), Axis("threshold"), cut=cut, file=f"fhibe_narrow_curves_{n}",
+            ChartKind.LINES,
+            f"curves_{n}_{cut}",
+            f"{label}: mean score at each threshold",
+            [everyone, *series],
+            Axis("mean score", 0.0, 1.0),
+            Axis("threshold"),
+            cut=cut,
+            file=f"fhibe_narrow_curves_{n}",
             panel=cut_label(cut),
-        )  # fmt: skip
+        )
 
 
 def _published(outcome: Mapping[str, Any], n: int) -> Iterator[Part]:
@@ -162,12 +183,14 @@ def _published(outcome: Mapping[str, Any], n: int) -> Iterator[Part]:
     tables = [Table(f"published_{n}", _PUBLISHED, overall, "Mean over people in images")]
     for cut in dict.fromkeys(row["cut"] for row in outcome["groups"]):
         rows = [
-            Row([metric["title"].split(":")[0], short_group(row["group"]), row["n_subjects"], row["n"], row["value"]],
-                row["n_subjects"])
+            Row(
+                [metric["title"].split(":")[0], short_group(row["group"]), row["n_subjects"], row["n"], row["value"]],
+                row["n_subjects"],
+            )
             for metric in outcome["published"]
             for row in metric["groups"]
             if row["cut"] == cut
-        ]  # fmt: skip
+        ]
         caption = f"By {cut_label(cut)}"
         tables.append(Table(f"published_groups_{n}", _PUBLISHED_GROUPS, rows, caption, cut=cut, omit_small=True))
     yield Part("As FHIBE’s evaluation code computes it", tables, folded=True)
@@ -182,22 +205,27 @@ def _verification(outcome: Mapping[str, Any], n: int) -> Iterator[Value]:
     ends = ""
     if whole["tar_low"] is not None:
         ends = f" (95 % interval {number(whole['tar_low'])} to {number(whole['tar_high'])}, bootstrap over subjects)"
-    yield Sentence([
-        Strong(outcome["label"]),
-        f": true acceptance rate {number(whole['tar'])}{ends} at a false acceptance rate of at most 0.001, of "
-        f"{whole['n_same']:,} genuine pairs (two faces of one subject) and {whole['n_different']:,} hard impostor pairs"
-        f"{shared} of the whole set.",
-    ])  # fmt: skip
+    yield Sentence(
+        [
+            Strong(outcome["label"]),
+            f": true acceptance rate {number(whole['tar'])}{ends} at a false acceptance rate of at most 0.001, of "
+            f"{whole['n_same']:,} genuine pairs (two faces of one subject) and {whole['n_different']:,} hard "
+            "impostor pairs"
+            f"{shared} of the whole set.",
+        ]
+    )
     axis, keys = Axis("true acceptance rate at a false acceptance rate of 0.001"), ("tar", "tar_low", "tar_high")
     title = f"Face verification: {outcome['model']}"
     yield from group_charts(groups, f"fhibe_narrow_verification_{n}", title, axis, keys)
     for cut in dict.fromkeys(row["cut"] for row in groups):
         rows = [
-            Row([short_group(row["group"]), row["n_subjects"], row["n_same"], row["n_different"],
-                 estimate(row, *keys)], row["n_subjects"])
+            Row(
+                [short_group(row["group"]), row["n_subjects"], row["n_same"], row["n_different"], estimate(row, *keys)],
+                row["n_subjects"],
+            )
             for row in groups
             if row["cut"] == cut
-        ]  # fmt: skip
+        ]
         fold = f"Verification by {cut_label(cut)}, each group with its own pairs and threshold"
         yield Table(f"verification_{n}", _VERIFICATION, rows, fold=fold, cut=cut)
     rows = [
@@ -216,23 +244,49 @@ def hairstyle_values(pairs: Sequence[Mapping[str, Any]], model: str, n: int) -> 
         common = sorted((row for row in pairs if row["pronoun"] == pronoun), key=lambda row: -row["n_subjects"])
         common = common[:_HAIRSTYLES]
         table += [
-            Row([*(row[key] for key in ("pronoun", "first", "second", "n_subjects", "share_of_subjects", "n_same",
-                                        "missed", "n_different", "confused"))], row["n_subjects"])
+            Row(
+                [
+                    *(
+                        row[key]
+                        for key in (
+                            "pronoun",
+                            "first",
+                            "second",
+                            "n_subjects",
+                            "share_of_subjects",
+                            "n_same",
+                            "missed",
+                            "n_different",
+                            "confused",
+                        )
+                    )
+                ],
+                row["n_subjects"],
+            )
             for row in common
-        ]  # fmt: skip
+        ]
         points = [
-            Point(row["missed"], f"{row['first']} / {row['second']}", filled=row["first"] == row["second"],
-                  subjects=row["n_subjects"])
+            Point(
+                row["missed"],
+                f"{row['first']} / {row['second']}",
+                filled=row["first"] == row["second"],
+                subjects=row["n_subjects"],
+            )
             for row in sorted(common, key=lambda row: -(row["missed"] or 0.0))
             if row["missed"] is not None
-        ]  # fmt: skip
+        ]
         title = f"Errors of {model} by the hairstyles of the two images"
         yield Chart(
-            ChartKind.BARS, f"hairstyles_{n}_{pronoun}", title, [Series(points)], Axis("false rejection rate", 0.0),
-            file=f"fhibe_narrow_hairstyles_{n}", panel=short_group(pronoun),
+            ChartKind.BARS,
+            f"hairstyles_{n}_{pronoun}",
+            title,
+            [Series(points)],
+            Axis("false rejection rate", 0.0),
+            file=f"fhibe_narrow_hairstyles_{n}",
+            panel=short_group(pronoun),
             filled="",
             caption=f"{short_group(pronoun)}; filled: both images show one hairstyle.",
-        )  # fmt: skip
+        )
     yield Table(f"hairstyles_{n}", _HAIRSTYLE_PAIRS, table, fold="By pair of hairstyles", omit_small=True)
 
 

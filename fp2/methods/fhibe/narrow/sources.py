@@ -145,16 +145,31 @@ def score(
     with inputs.progress.steps(f"Scoring {task.title.lower()}", n_steps) as tick:
         if task.shown == IMAGE:
             scores = score_images(
-                task, people, source.predictions, two_person=options.two_person, thresholds=options.pck,
-                keypoints=options.keypoints, as_published=as_published, listed=options.published_poses == "listed",
-                curves=options.curves, tick=tick,
-            )  # fmt: skip
+                task,
+                people,
+                source.predictions,
+                two_person=options.two_person,
+                thresholds=options.pck,
+                keypoints=options.keypoints,
+                as_published=as_published,
+                listed=options.published_poses == "listed",
+                curves=options.curves,
+                tick=tick,
+            )
         elif task.form == EMBEDDING:
             faces, scores = embedded_faces(people, source.predictions, task, boxed=source.kind == "model")
             verification = verify(
-                faces, inputs.people, inputs.cuts, scores, similarity=source.similarity, seed=config.seed,
-                min_subjects=config.analysis.min_subjects, as_published=as_published, curves=options.curves, tick=tick,
-            )  # fmt: skip
+                faces,
+                inputs.people,
+                inputs.cuts,
+                scores,
+                similarity=source.similarity,
+                seed=config.seed,
+                min_subjects=config.analysis.min_subjects,
+                as_published=as_published,
+                curves=options.curves,
+                tick=tick,
+            )
         else:
             lpips, identity = None, None
             if "lpips_network" in files:
@@ -162,9 +177,15 @@ def score(
             if spec := identity_spec(options.identity):
                 identity = same_face(build_model(spec, config)[1])
             scores = score_faces(
-                task, people, source.predictions, mirrored=options.mirrored, lpips=lpips, identity=identity,
-                as_published=as_published, tick=tick,
-            )  # fmt: skip
+                task,
+                people,
+                source.predictions,
+                mirrored=options.mirrored,
+                lpips=lpips,
+                identity=identity,
+                as_published=as_published,
+                tick=tick,
+            )
     return scores, {
         "probe": source.probe,
         "task": task.name,
@@ -181,10 +202,18 @@ def score(
 
 
 def score_images(
-    task: NarrowTask, people: Sequence[Person], predictions: Sequence[Prediction], *, two_person: str = "match",
-    thresholds: str = "paper", keypoints: Sequence[str] = (), as_published: bool = False, listed: bool = False,
-    curves: bool = False, tick: Tick = lambda: None,
-) -> TaskScores:  # fmt: skip
+    task: NarrowTask,
+    people: Sequence[Person],
+    predictions: Sequence[Prediction],
+    *,
+    two_person: str = "match",
+    thresholds: str = "paper",
+    keypoints: Sequence[str] = (),
+    as_published: bool = False,
+    listed: bool = False,
+    curves: bool = False,
+    tick: Tick = lambda: None,
+) -> TaskScores:
     """Return the scores of a task on whole images: boxes, masks, poses or body parts.
 
     Parameters

@@ -78,9 +78,18 @@ def embedded_faces(
 
 
 def verify(
-    faces: Faces, table: pd.DataFrame, cuts: Sequence[Cut], scores: TaskScores, *, similarity: str, seed: int,
-    min_subjects: int, as_published: bool = False, curves: bool = False, tick: Callable[[], None] = lambda: None,
-) -> dict[str, Any]:  # fmt: skip
+    faces: Faces,
+    table: pd.DataFrame,
+    cuts: Sequence[Cut],
+    scores: TaskScores,
+    *,
+    similarity: str,
+    seed: int,
+    min_subjects: int,
+    as_published: bool = False,
+    curves: bool = False,
+    tick: Callable[[], None] = lambda: None,
+) -> dict[str, Any]:
     """Add a row for every face to `scores`, and return the block of both protocols.
 
     The score of a face is the share of its genuine pairs that are accepted at the threshold of protocol (ii), None if
@@ -126,9 +135,14 @@ def verify(
 
 
 def _whole(
-    people: Sequence[Person], facts: Mapping[str, list[tuple[str, ...]]], ready: Floats, similarity: str, seed: int,
-    min_subjects: int, fars: Sequence[float],
-) -> tuple[dict[str, Any], tuple[Pairs, Bools]]:  # fmt: skip
+    people: Sequence[Person],
+    facts: Mapping[str, list[tuple[str, ...]]],
+    ready: Floats,
+    similarity: str,
+    seed: int,
+    min_subjects: int,
+    fars: Sequence[float],
+) -> tuple[dict[str, Any], tuple[Pairs, Bools]]:
     """Return protocol (ii), and the genuine pairs with whether each is accepted."""
     subjects = [person.subject_id for person in people]
     pronouns = [frozenset(own) for own in facts.get("pronoun", [("",)] * len(people))]
@@ -156,9 +170,12 @@ def _whole(
 
 
 def _judged(
-    pairs_of_faces: Pairs, wrong: Bools, subjects: Sequence[str], pronouns: Sequence[frozenset[str]],
+    pairs_of_faces: Pairs,
+    wrong: Bools,
+    subjects: Sequence[str],
+    pronouns: Sequence[frozenset[str]],
     styles: npt.NDArray[np.int64],
-) -> pd.DataFrame:  # fmt: skip
+) -> pd.DataFrame:
     """Return a row per pronoun and pair of faces that both have it, and a hairstyle each (-1: none)."""
     import pandas as pd
 
@@ -174,9 +191,12 @@ def _judged(
 
 
 def _hairstyle_errors(
-    genuine: tuple[Pairs, Bools], impostor: tuple[Pairs, Bools], subjects: Sequence[str],
-    facts: Mapping[str, list[tuple[str, ...]]], min_subjects: int,
-) -> dict[str, list[dict[str, Any]]]:  # fmt: skip
+    genuine: tuple[Pairs, Bools],
+    impostor: tuple[Pairs, Bools],
+    subjects: Sequence[str],
+    facts: Mapping[str, list[tuple[str, ...]]],
+    min_subjects: int,
+) -> dict[str, list[dict[str, Any]]]:
     """Return error rates by pronoun and by the two hairstyles of a pair (Extended Data Fig. 8).
 
     genuine, impostor : pairs of faces, and which are errors.
@@ -195,8 +215,16 @@ def _hairstyle_errors(
         row = _missed(of_pair, min_subjects)
         share = row["n_subjects"] / same.loc[same["pronoun"] == word, "a"].nunique()
         rates = {"n_different": len(others), "confused": float(others["wrong"].mean()) if enough else None}
-        by_pair.append({"pronoun": word, "first": names[first], "second": names[second], "share_of_subjects": share,
-                        **row, **rates})  # fmt: skip
+        by_pair.append(
+            {
+                "pronoun": word,
+                "first": names[first],
+                "second": names[second],
+                "share_of_subjects": share,
+                **row,
+                **rates,
+            }
+        )
     for (word, unequal), of_pair in same.groupby(["pronoun", same["first"] != same["second"]]):
         kind = "different" if unequal else "same"
         by_equality.append({"pronoun": word, "hairstyles": kind, **_missed(of_pair, min_subjects)})
@@ -210,9 +238,15 @@ def _missed(genuine: pd.DataFrame, min_subjects: int) -> dict[str, Any]:
 
 
 def _groups(
-    people: Sequence[Person], table: pd.DataFrame, vectors: tuple[Floats, Floats | None], similarity: str, cut: Cut,
-    seed: int, min_subjects: int, fars: Sequence[float],
-) -> list[dict[str, Any]]:  # fmt: skip
+    people: Sequence[Person],
+    table: pd.DataFrame,
+    vectors: tuple[Floats, Floats | None],
+    similarity: str,
+    cut: Cut,
+    seed: int,
+    min_subjects: int,
+    fars: Sequence[float],
+) -> list[dict[str, Any]]:
     """Return protocol (i) for one cut: each group with its own pairs and threshold; images of two are left out.
 
     vectors : the embeddings as they are compared, and of length 1 for the validation rate (None: it is not computed).

@@ -45,13 +45,22 @@ def disparity_rows(outcomes: Sequence[dict[str, Any]], cuts: Sequence[Cut]) -> l
     wanted = {cut.name for cut in cuts}
     return [
         {
-            "probe": outcome["probe"], "scorer": outcome["metric"], "cut": row["cut"],
-            "family_size": len(outcome["benchmark"]["rows"]), **row["ours"], "bounds_low": None, "bounds_high": None,
-            "bounds_ci_low": None, "bounds_ci_high": None, "holds_under_refusals": None,
+            "probe": outcome["probe"],
+            "scorer": outcome["metric"],
+            "cut": row["cut"],
+            "family_size": len(outcome["benchmark"]["rows"]),
+            **row["ours"],
+            "bounds_low": None,
+            "bounds_high": None,
+            "bounds_ci_low": None,
+            "bounds_ci_high": None,
+            "holds_under_refusals": None,
         }
-        for outcome in outcomes if outcome["benchmark"] is not None
-        for row in outcome["benchmark"]["rows"] if row["cut"] in wanted
-    ]  # fmt: skip
+        for outcome in outcomes
+        if outcome["benchmark"] is not None
+        for row in outcome["benchmark"]["rows"]
+        if row["cut"] in wanted
+    ]
 
 
 def highest_disparities(outcomes: Sequence[dict[str, Any]], top_k: int) -> list[dict[str, Any]]:
@@ -62,9 +71,14 @@ def highest_disparities(outcomes: Sequence[dict[str, Any]], top_k: int) -> list[
 
 
 def within_condition(
-    scores: pd.DataFrame, people: pd.DataFrame, cuts: Sequence[Cut], options: BenchmarkOptions, condition: str,
-    whole: dict[str, Any], tick: Callable[[], None] = lambda: None,
-) -> dict[str, Any]:  # fmt: skip
+    scores: pd.DataFrame,
+    people: pd.DataFrame,
+    cuts: Sequence[Cut],
+    options: BenchmarkOptions,
+    condition: str,
+    whole: dict[str, Any],
+    tick: Callable[[], None] = lambda: None,
+) -> dict[str, Any]:
     """Return each cut's disparity within a condition, beside that of the benchmark `whole` of all subjects.
 
     There are no rows where the condition leaves no subject with a score.
@@ -214,9 +228,13 @@ class ScoresAnalysis:
         people, options = self.people, self.options
         scores = of_probe[["image_id", "subject_id"]].assign(score=of_probe["value"])
         how = BenchmarkOptions(
-            **vars(self.comparison), higher_is_better=metric.higher_is_better, yes_no=metric.yes_no,
-            value_range=metric.range, top_k=options.top_k, smallest_effect=metric.smallest_effect,
-        )  # fmt: skip
+            **vars(self.comparison),
+            higher_is_better=metric.higher_is_better,
+            yes_no=metric.yes_no,
+            value_range=metric.range,
+            top_k=options.top_k,
+            smallest_effect=metric.smallest_effect,
+        )
         label, every = label_of(probe, metric), self.every_cut
         whole = benchmark(scores, people, every, how, self.tick, outcome=label)
         outcome: dict[str, Any] = {

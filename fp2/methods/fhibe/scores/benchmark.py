@@ -213,12 +213,20 @@ def _compare(
     arrays = {name: table[name].to_numpy(dtype=object) for name in ("group", "subject_id", "image_id")}
     values = table["score"].to_numpy(dtype=np.float64)
     ours = disparity(
-        values, arrays["group"], arrays["subject_id"], images=arrays["image_id"],
-        higher_is_better=options.higher_is_better, value_range=scale, yes_no=options.yes_no,
-        smallest_effect=options.smallest_effect, alpha=options.alpha, min_subjects=options.min_subjects,
+        values,
+        arrays["group"],
+        arrays["subject_id"],
+        images=arrays["image_id"],
+        higher_is_better=options.higher_is_better,
+        value_range=scale,
+        yes_no=options.yes_no,
+        smallest_effect=options.smallest_effect,
+        alpha=options.alpha,
+        min_subjects=options.min_subjects,
         n_permutations=options.n_permutations or default_permutations(max(1, n_cuts), options.alpha),
-        n_bootstrap=options.n_bootstrap, seed=options.seed,
-    )  # fmt: skip
+        n_bootstrap=options.n_bootstrap,
+        seed=options.seed,
+    )
     row: dict[str, Any] = {
         "cut": cut.name,
         "abbreviation": abbreviation(cut),
@@ -227,14 +235,19 @@ def _compare(
         "n_pairs": len(pairs),
         "threshold": threshold,
         "groups": [
-            {"group": g.name, "n_subjects": g.n_subjects, "n_images": len(g.scores), "median": g.median,
-             "mean": float(g.scores.mean())}
+            {
+                "group": g.name,
+                "n_subjects": g.n_subjects,
+                "n_images": len(g.scores),
+                "median": g.median,
+                "mean": float(g.scores.mean()),
+            }
             for g in groups
         ],
         "n_significant": len(significant),
         "pairs": [pair.to_dict() for pair in significant[: options.top_k]],
         "published": None if best is None else best.to_dict(),
-    }  # fmt: skip
+    }
     if options.yes_no:
         worst, highest = (best.worst, best.best) if best else (ours.worst_group, ours.best_group)
         row["shares"] = _proportions(values, arrays["group"], arrays["subject_id"], options, worst, highest)
@@ -255,9 +268,13 @@ def _with_verdicts(compared: Sequence[_Compared], options: BenchmarkOptions) -> 
 
 
 def _proportions(
-    values: np.ndarray, groups: np.ndarray, subjects: np.ndarray, options: BenchmarkOptions, worst: str | None,
+    values: np.ndarray,
+    groups: np.ndarray,
+    subjects: np.ndarray,
+    options: BenchmarkOptions,
+    worst: str | None,
     best: str | None,
-) -> dict[str, Any]:  # fmt: skip
+) -> dict[str, Any]:
     """Return each group's proportion with its interval, and difference and ratio of the pair (worst, best).
 
     values (0, 1 or NaN), groups, subjects (n,): one entry per (image, group).
@@ -267,10 +284,16 @@ def _proportions(
     proportions = proportions_by_group(values, groups, subjects, alpha=options.alpha, min_subjects=options.min_subjects)
     by_name = {group.group: group for group in proportions.groups}
     rows = [
-        {"group": g.group, "share": g.rate, "ci_low": g.ci_low, "ci_high": g.ci_high, "n_subjects": g.n_subjects,
-         "n_images": g.n_images}
+        {
+            "group": g.group,
+            "share": g.rate,
+            "ci_low": g.ci_low,
+            "ci_high": g.ci_high,
+            "n_subjects": g.n_subjects,
+            "n_images": g.n_images,
+        }
         for g in proportions.groups
-    ]  # fmt: skip
+    ]
     if worst not in by_name or best not in by_name:
         return {"groups": rows, "pair": None}
     a, b = by_name[str(worst)], by_name[str(best)]

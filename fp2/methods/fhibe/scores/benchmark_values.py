@@ -97,15 +97,25 @@ def highest_disparities(block: Block, file: str) -> Iterator[Value]:
         rows.append(Row(cells, n))
     title = "Highest significant disparities of the published analysis"
     yield Chart(
-        ChartKind.BARS, "top", title, [Series(points[:_DRAWN])], D, file=file,
+        ChartKind.BARS,
+        "top",
+        title,
+        [Series(points[:_DRAWN])],
+        D,
+        file=file,
         filled="",
         caption="Filled: significant in the subject-level analysis, too; elsewhere it finds no difference.",
-    )  # fmt: skip
+    )
     count = f"{min(_SHOWN, len(rows))} of {block.get('n_cases', len(rows))} cases"
     yield Table(
-        "top", _TOP, rows[:_SHOWN], primary=True, fold=f"{title} ({count})" if rows else "", empty=NO_PAIR,
+        "top",
+        _TOP,
+        rows[:_SHOWN],
+        primary=True,
+        fold=f"{title} ({count})" if rows else "",
+        empty=NO_PAIR,
         omit_small=True,
-    )  # fmt: skip
+    )
     yield Table("further", _TOP, rows[_SHOWN:], fold="Further significant disparities", omit_small=True)
 
 
@@ -118,24 +128,40 @@ def group_charts(
     """
     for cut in dict.fromkeys(row["cut"] for row in rows):
         points = [
-            Point(row[keys[0]], short_group(row["group"]), low=row[keys[1]], high=row[keys[2]],
-                  subjects=row["n_subjects"])
+            Point(
+                row[keys[0]], short_group(row["group"]), low=row[keys[1]], high=row[keys[2]], subjects=row["n_subjects"]
+            )
             for row in rows
             if row["cut"] == cut and row[keys[0]] is not None
-        ]  # fmt: skip
+        ]
         yield Chart(
-            ChartKind.INTERVALS, f"{name}_{cut}", title, [Series(points)], axis, cut=cut,
-            file=name, panel=cut_label(cut),
-        )  # fmt: skip
+            ChartKind.INTERVALS,
+            f"{name}_{cut}",
+            title,
+            [Series(points)],
+            axis,
+            cut=cut,
+            file=name,
+            panel=cut_label(cut),
+        )
 
 
 def within_table(outcome: Mapping[str, Any], within: Mapping[str, Any], name: str) -> Table:
     """Return each cut's disparity within a condition, beside the overall one."""
     rows = [
-        Row([cut_label(row["cut"]), row["gap_all"], row["p_all"], estimate(row, "gap"), row["chance"], row["p"],
-             row["change"]])
+        Row(
+            [
+                cut_label(row["cut"]),
+                row["gap_all"],
+                row["p_all"],
+                estimate(row, "gap"),
+                row["chance"],
+                row["p"],
+                row["change"],
+            ]
+        )
         for row in within["rows"]
-    ]  # fmt: skip
+    ]
     sizes = f": {within['n_subjects']:,} subjects, {within['n_images']:,} images"
     return Table(name, _WITHIN, rows, [Name(outcome["label"]), " within ", Name(within["condition"]), sizes], True)
 

@@ -33,9 +33,15 @@ if TYPE_CHECKING:
 
 
 def error_model(
-    table: pd.DataFrame, numbers: Sequence[str], attributes: Sequence[str], sensitive: Sequence[str],
-    options: ErrorModelOptions, *, yes_no: bool = False, tick: Callable[[], None] = lambda: None,
-) -> dict[str, Any]:  # fmt: skip
+    table: pd.DataFrame,
+    numbers: Sequence[str],
+    attributes: Sequence[str],
+    sensitive: Sequence[str],
+    options: ErrorModelOptions,
+    *,
+    yes_no: bool = False,
+    tick: Callable[[], None] = lambda: None,
+) -> dict[str, Any]:
     """Model the column `score` of `table` (one row per subject and image; rows without a score are dropped).
 
     Parameters
@@ -251,9 +257,16 @@ def _disparities(
         merged = memberships(table, Cut(name, (name,))).merge(scores, on=["image_id", "subject_id"])
         rows.append(
             disparity(
-                merged["value"], merged["group"], merged["subject_id"], images=merged["image_id"],
-                value_range=(-largest, largest), n_permutations=10_000, n_bootstrap=0, seed=options.seed,
-                alpha=options.alpha, min_subjects=options.min_subjects,
+                merged["value"],
+                merged["group"],
+                merged["subject_id"],
+                images=merged["image_id"],
+                value_range=(-largest, largest),
+                n_permutations=10_000,
+                n_bootstrap=0,
+                seed=options.seed,
+                alpha=options.alpha,
+                min_subjects=options.min_subjects,
             )
-        )  # fmt: skip
+        )
     return list(adjust(rows, "holm", options.alpha))

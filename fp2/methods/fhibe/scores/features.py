@@ -133,9 +133,12 @@ Luma = npt.NDArray[np.float64]
 
 
 def measure(
-    people: pd.DataFrame, memory: sqlite3.Connection | None = None, *, pixels: bool = True,
+    people: pd.DataFrame,
+    memory: sqlite3.Connection | None = None,
+    *,
+    pixels: bool = True,
     tick: Callable[[], None] = lambda: None,
-) -> pd.DataFrame:  # fmt: skip
+) -> pd.DataFrame:
     """Return one column per entry of `NUMBERS`, on the index of `people`; NaN is missing.
 
     Parameters

@@ -101,9 +101,13 @@ class Losses:
 
 
 def cross_validate(
-    data: Data, options: ErrorModelOptions, tick: Callable[[], None], columns: IntArray | None = None, *,
+    data: Data,
+    options: ErrorModelOptions,
+    tick: Callable[[], None],
+    columns: IntArray | None = None,
+    *,
     shuffled: bool = True,
-) -> Losses:  # fmt: skip
+) -> Losses:
     """Return the held-out losses of a forest on `columns` (None: all), and their rises if `shuffled`.
 
     All rows of a subject are in one fold. `tick` is called after each.
@@ -136,9 +140,12 @@ def _fit(data: Data, rows: IntArray, columns: IntArray, options: ErrorModelOptio
     share = min(1.0, max(1 / 3, _FEW_COLUMNS / len(columns)))
     kind = RandomForestClassifier if data.yes_no else RandomForestRegressor
     forest = kind(
-        n_estimators=options.trees, min_samples_leaf=options.leaf, max_features=share, random_state=seed,
+        n_estimators=options.trees,
+        min_samples_leaf=options.leaf,
+        max_features=share,
+        random_state=seed,
         n_jobs=min(_MOST_THREADS, os.cpu_count() or 1) if len(rows) > _MANY_ROWS else 1,
-    )  # fmt: skip
+    )
     return forest.fit(data.design.matrix[np.ix_(rows, columns)], data.y[rows], sample_weight=data.weights[rows])
 
 

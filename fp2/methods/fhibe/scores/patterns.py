@@ -179,9 +179,14 @@ def _mine(
         confidence = float(is_low[where].mean())
         if n_subjects >= options.min_subjects and confidence / base >= options.smallest_lift:
             rules.append(
-                {"places": places, "support": float((where & is_low).mean()), "confidence": confidence,
-                 "lift": confidence / base, "n_subjects": n_subjects}
-            )  # fmt: skip
+                {
+                    "places": places,
+                    "support": float((where & is_low).mean()),
+                    "confidence": confidence,
+                    "lift": confidence / base,
+                    "n_subjects": n_subjects,
+                }
+            )
     return _without_redundant(sorted(rules, key=lambda r: (len(r["places"]), -r["lift"])))[: options.most]
 
 
@@ -200,9 +205,13 @@ def _without_redundant(rules: Sequence[Rule]) -> list[Rule]:
 
 
 def _test(
-    rules: Sequence[Rule], items: Items, low: BoolArray, rows: BoolArray, subject: NDArray[np.intp],
+    rules: Sequence[Rule],
+    items: Items,
+    low: BoolArray,
+    rows: BoolArray,
+    subject: NDArray[np.intp],
     options: PatternOptions,
-) -> list[Rule]:  # fmt: skip
+) -> list[Rule]:
     """Return the rules with their numbers on the held-out half (`rows`); replicated ones first."""
     from fp2.extension import adjust_p_values
 
@@ -270,9 +279,14 @@ def permutation_p(
 
 
 def follow_up(
-    patterns: dict[str, Any], scores: pd.DataFrame, people: pd.DataFrame, sensitive: Sequence[str],
-    how: BenchmarkOptions, most: int | None, tick: Callable[[], None],
-) -> list[dict[str, Any]]:  # fmt: skip
+    patterns: dict[str, Any],
+    scores: pd.DataFrame,
+    people: pd.DataFrame,
+    sensitive: Sequence[str],
+    how: BenchmarkOptions,
+    most: int | None,
+    tick: Callable[[], None],
+) -> list[dict[str, Any]]:
     """Return the disparities by each feature of the replicated rules, alone and with every sensitive attribute.
 
     most : features that are followed up; None: all. `tick` is called after each cut.

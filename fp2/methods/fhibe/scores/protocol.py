@@ -115,20 +115,23 @@ class FhibeScores(Collects[ScoresOptions]):
         return Collected(
             tables=score_tables(people_table, scores[LONG]),
             model={
-                "name": _model_name(inputs.config, scores), "embedded": options.simulate is not None,
+                "name": _model_name(inputs.config, scores),
+                "embedded": options.simulate is not None,
                 **({"without_effects": True} if options.simulate and not has_effects(options.simulate) else {}),
             },
             probes=[{"id": str(name), "label": str(name), "text": ""} for name in scores["probe"].unique()],
             scorers=[
                 describe_metric(
-                    metric.name, metric.smallest_effect, higher_is_better=metric.higher_is_better,
+                    metric.name,
+                    metric.smallest_effect,
+                    higher_is_better=metric.higher_is_better,
                     value_range=metric.range or (0.0, 1.0),
                 )
                 for metric in options.metrics
             ],
             attributes=ScoresAnalysis(people, inputs.cuts, options, ScoreComparison()).attributes,
             notes=[*([SIMULATED] if options.simulate else []), *notes],
-        )  # fmt: skip
+        )
 
     def analyse(self, tables: RunTables, job: Job) -> Analysis:
         """Return the block and the disparity rows; the people table has the measured features as columns.

@@ -194,9 +194,13 @@ REASONS = {
 
 
 def compare_analyses(
-    pair: PairDisparity | None, groups: Mapping[str, GroupScores], ours: DisparityRow, *, threshold: float | None,
+    pair: PairDisparity | None,
+    groups: Mapping[str, GroupScores],
+    ours: DisparityRow,
+    *,
+    threshold: float | None,
     alpha: float,
-) -> dict[str, Any]:  # fmt: skip
+) -> dict[str, Any]:
     """Return `agreement` (both, neither, published_only, ours_only, none), `reasons` (codes) and `why` (their text).
 
     pair : the significant pair of highest published disparity; None if there is none.

@@ -71,8 +71,16 @@ class ScoresSection(Section):
             both = sum(row["agreement"] == "both" for row in whole["rows"])
             highest = whole["top"][0]["disparity"] if whole["top"] else None
             detail = "some scores are below 0, of which D is not defined" if whole["negative"] else ""
-            cells = [scored["label"], Cell(whole["direction"], detail), whole["n_subjects"], whole["n_images"],
-                     whole["overall"], highest, whole["n_cases"], both]  # fmt: skip
+            cells = [
+                scored["label"],
+                Cell(whole["direction"], detail),
+                whole["n_subjects"],
+                whole["n_images"],
+                whole["overall"],
+                highest,
+                whole["n_cases"],
+                both,
+            ]
             rows.append(Row(cells))
         yield Table("outcomes", _OUTCOMES, rows, "Scores", primary=True)
         yield from highest_disparities(block, "fhibe_scores_top")
@@ -88,13 +96,20 @@ def _analyses(outcome: Mapping[str, Any], n: int) -> Iterator[Value]:
     """Yield the analyses of one outcome."""
     rows = outcome["benchmark"]["rows"]
     compared = [
-        Row([
-            cut_label(row["cut"]), row["n_groups"], (row["published"] or {}).get("disparity"), row["ours"]["raw"],
-            row["ours"]["null_mean"], row["ours"]["adjusted_p"], AGREEMENT[row["agreement"]],
-            "; ".join(REASONS.get(code, code) for code in row["reasons"]),
-        ])
+        Row(
+            [
+                cut_label(row["cut"]),
+                row["n_groups"],
+                (row["published"] or {}).get("disparity"),
+                row["ours"]["raw"],
+                row["ours"]["null_mean"],
+                row["ours"]["adjusted_p"],
+                AGREEMENT[row["agreement"]],
+                "; ".join(REASONS.get(code, code) for code in row["reasons"]),
+            ]
+        )
         for row in rows
-    ]  # fmt: skip
+    ]
     yield Table(f"analyses_{n}", _COMPARED, compared, fold="Both analyses by cut")
     differing = [row for row in rows if row["agreement"] in ("both", "ours_only", "published_only")]
     if shares := [row for row in differing if (row.get("shares") or {}).get("pair")]:
@@ -131,11 +146,14 @@ def _explained(model: Mapping[str, Any], what: list[str]) -> Sentence:
 
 def _replicated(patterns: Mapping[str, Any], what: list[str]) -> Sentence:
     share = f", {patterns['low_share']:.0%} of the images" if "low_share" in patterns else ""
-    return Sentence([
-        *what,
-        f": {patterns['n_held']} of {patterns['n_rules']} rules for low scores (up to {number(patterns['threshold'])}"
-        f"{share}) were replicated on held-out subjects, whose base rate is {number(patterns['base_rate_held'], 2)}.",
-    ])  # fmt: skip
+    return Sentence(
+        [
+            *what,
+            f": {patterns['n_held']} of {patterns['n_rules']} rules for low scores (up to "
+            f"{number(patterns['threshold'])}{share}) were replicated on held-out subjects, whose base rate is "
+            f"{number(patterns['base_rate_held'], 2)}.",
+        ]
+    )
 
 
 def _error_model(model: Mapping[str, Any], label: str, n: int) -> Iterator[Value]:
@@ -153,16 +171,22 @@ def _error_model(model: Mapping[str, Any], label: str, n: int) -> Iterator[Value
         feature = plain(row["feature"].replace("_", " "))
         points.append(Point(row["permutation"], feature, low=row["ci_low"], high=row["ci_high"], filled=row["found"]))
         selected = "yes" if row["feature"] in model["selected"] else "no"
-        rows.append(Row([feature, "yes" if row["sensitive"] else "no", row["impurity"], estimate(row, "permutation"),
-                         selected]))  # fmt: skip
+        rows.append(
+            Row([feature, "yes" if row["sensitive"] else "no", row["impurity"], estimate(row, "permutation"), selected])
+        )
     title = f"Importance of each feature for the errors: {label}"
     axis = Axis("permutation importance out of fold (share of variance)")
     yield Chart(
-        ChartKind.INTERVALS, f"importances_{n}", title, [Series(points[:_RULES])], axis,
-        references=[Reference(0.0)], file=f"fhibe_scores_{n}_importances",
+        ChartKind.INTERVALS,
+        f"importances_{n}",
+        title,
+        [Series(points[:_RULES])],
+        axis,
+        references=[Reference(0.0)],
+        file=f"fhibe_scores_{n}_importances",
         filled="",
         caption="Filled: above 0 after Bonferroni correction.",
-    )  # fmt: skip
+    )
     yield Table(f"importances_{n}", _IMPORTANCES, rows, fold="Importances of all features")
     yield Table(f"tree_{n}", _TREE, _nodes(model["tree"]["nodes"]), fold="Decision tree of the selected features")
     caption = f"Mean score on both sides of each selected feature ({model['resamples']:,} bootstrap resamples)"
@@ -215,12 +239,17 @@ def _patterns(patterns: Mapping[str, Any], label: str, n: int) -> Iterator[Value
     yield _replicated(patterns, [Strong(label)])
     rules = [
         Row(
-            [rule["text"].replace("_", " "), *(rule[key] for key in _RULE_KEYS),
-             rule["n_subjects"] + rule["held_subjects"], rule["q"], "yes" if rule["held"] else "no"],
+            [
+                rule["text"].replace("_", " "),
+                *(rule[key] for key in _RULE_KEYS),
+                rule["n_subjects"] + rule["held_subjects"],
+                rule["q"],
+                "yes" if rule["held"] else "no",
+            ],
             min(rule["n_subjects"], rule["held_subjects"]),
         )
         for rule in patterns["rules"]
-    ]  # fmt: skip
+    ]
     yield Table(f"rules_{n}", _RULE_COLUMNS, rules[:_RULES], fold="Rules for low scores", omit_small=True)
     for index, feature in enumerate(patterns.get("found", ())):
         rows = []

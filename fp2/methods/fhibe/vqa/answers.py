@@ -51,11 +51,16 @@ def prompt_rows(
         n = len(texts)
         rows.append(
             {
-                "id": question.question_id, "kind": question.probe, "text": question.text, "n": n,
-                "non_empty": sum(filled) / n if n else None, "refused": sum(refused) / n if n else None,
-                "on_topic": sum(topical) / n if n else None, "chosen": False,
+                "id": question.question_id,
+                "kind": question.probe,
+                "text": question.text,
+                "n": n,
+                "non_empty": sum(filled) / n if n else None,
+                "refused": sum(refused) / n if n else None,
+                "on_topic": sum(topical) / n if n else None,
+                "chosen": False,
             }
-        )  # fmt: skip
+        )
     for kind in KINDS:
         answered = [row for row in rows if row["kind"] == kind and row[choose_by]]
         for row in sorted(answered, key=lambda row: -float(row[choose_by]))[:n_chosen]:
@@ -214,10 +219,16 @@ def _by_group(shares: pd.DataFrame, people: pd.DataFrame, cut: Cut, min_subjects
             share, others = float(of_group.mean()), float(rest.mean())
             rows.append(
                 {
-                    "cut": cut.name, "group": str(group), "occupation": str(name), "share": share, "others": others,
-                    "difference": share - others, "ratio": share / others if others > 0 else None,
-                    "n_subjects": int(inside.sum()), "n_others": int((~inside).sum()),
+                    "cut": cut.name,
+                    "group": str(group),
+                    "occupation": str(name),
+                    "share": share,
+                    "others": others,
+                    "difference": share - others,
+                    "ratio": share / others if others > 0 else None,
+                    "n_subjects": int(inside.sum()),
+                    "n_others": int((~inside).sum()),
                     "p_value": None if test is None else float(test.pvalue),
                 }
-            )  # fmt: skip
+            )
     return rows

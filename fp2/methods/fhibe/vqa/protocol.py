@@ -76,9 +76,7 @@ class FhibeVqa(GroupComparison):
         """Return the pronoun, with which the pronoun of an answer is compared."""
         return {PRONOUN}
 
-    def assign_scores(
-        self, scores: pd.DataFrame, people: pd.DataFrame, scorers: Mapping[str, Scorer]
-    ) -> pd.DataFrame:  # fmt: skip
+    def assign_scores(self, scores: pd.DataFrame, people: pd.DataFrame, scorers: Mapping[str, Scorer]) -> pd.DataFrame:
         """Return the scores, with the pronoun of an answer compared with the subject's own."""
         return against_people(scores, people, scorers)
 
@@ -106,7 +104,8 @@ def vqa_block(run: ComparedRun, options: VqaOptions) -> dict[str, Any]:
     chosen_answers = answers[answers["question_id"].isin(chosen) & (answers["status"] == "answered")]
     block: dict[str, Any] = {
         "options": {
-            "prompts": options.prompts, "least_people": options.least_people,
+            "prompts": options.prompts,
+            "least_people": options.least_people,
             **({} if options.choose_by == "on_topic" else {"choose_by": options.choose_by}),
         },
         "prompts": prompts,
@@ -118,7 +117,7 @@ def vqa_block(run: ComparedRun, options: VqaOptions) -> dict[str, Any]:
         "reasons": most_frequent(chosen_answers, "positive"),
         "offences": most_frequent(chosen_answers, "negative"),
         "keywords": keyword_counts(chosen_answers, run),
-    }  # fmt: skip
+    }
     rates = {
         f"{name}.rate": outcome["overall"]["rate"]
         for name, outcome in block["outcomes"].items()
@@ -155,13 +154,20 @@ def _rates(
     if table.empty:
         return []
     proportions = proportions_by_group(
-        np.asarray(table["value"], float), np.asarray(table["group"], str), np.asarray(table["subject_id"], str),
-        alpha=alpha, min_subjects=min_subjects,
-    )  # fmt: skip
+        np.asarray(table["value"], float),
+        np.asarray(table["group"], str),
+        np.asarray(table["subject_id"], str),
+        alpha=alpha,
+        min_subjects=min_subjects,
+    )
     return [
         {
-            "group": row.group, "rate": row.rate, "ci_low": row.ci_low, "ci_high": row.ci_high,
-            "n_subjects": row.n_subjects, "n_answers": row.n_images,
+            "group": row.group,
+            "rate": row.rate,
+            "ci_low": row.ci_low,
+            "ci_high": row.ci_high,
+            "n_subjects": row.n_subjects,
+            "n_answers": row.n_images,
         }
         for row in proportions.groups
-    ]  # fmt: skip
+    ]

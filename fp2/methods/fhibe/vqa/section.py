@@ -69,10 +69,18 @@ class VqaSection(Section):
         yield Part("Share of answers by group", tables, folded=True)
         yield from _occupations(block, results)
         prompts = [
-            Row([row["text"], row["kind"], row["non_empty"], row["refused"], row["on_topic"],
-                 "yes" if row["chosen"] else "no"])
+            Row(
+                [
+                    row["text"],
+                    row["kind"],
+                    row["non_empty"],
+                    row["refused"],
+                    row["on_topic"],
+                    "yes" if row["chosen"] else "no",
+                ]
+            )
             for row in block["prompts"]
-        ]  # fmt: skip
+        ]
         shares = Table("prompts", _PROMPTS, prompts, "Prompts, with the share of their answers")
         reasons = [Row([row["text"], row["n_answers"]], row["n_subjects"]) for row in block["reasons"]]
         reason = [Column("Reason", Kind.NAME), Column("Answers", Kind.COUNT)]
@@ -106,11 +114,19 @@ def _rate_charts(rates: _Rates, cut: str, outcomes: Mapping[str, str]) -> list[V
             Point(row["rate"], row["group"], low=row["ci_low"], high=row["ci_high"], subjects=row["n_subjects"])
             for row in rows
         ]
-        charts.append(Chart(
-            ChartKind.INTERVALS, f"{name}_{cut}", "Share of answers", [Series(points)], Axis(label, 0.0), cut=cut,
-            file="fhibe_vqa_toxic" if name == "toxic" else "fhibe_vqa_gender", panel=f"{label}, by {cut_label(cut)}",
-            in_files=name == "toxic" or cut == "pronoun",
-        ))  # fmt: skip
+        charts.append(
+            Chart(
+                ChartKind.INTERVALS,
+                f"{name}_{cut}",
+                "Share of answers",
+                [Series(points)],
+                Axis(label, 0.0),
+                cut=cut,
+                file="fhibe_vqa_toxic" if name == "toxic" else "fhibe_vqa_gender",
+                panel=f"{label}, by {cut_label(cut)}",
+                in_files=name == "toxic" or cut == "pronoun",
+            )
+        )
     return charts
 
 
@@ -152,18 +168,36 @@ def _occupations(block: Block, results: Results) -> Iterator[Value]:
             )
             for group, rows in of_group.items()
         ]
-        heats.append(Chart(
-            ChartKind.HEAT, f"occupations_{cut}", "Share of answers that state each occupation",
-            series, Axis("share of answers", 0.0), cut=cut, file="fhibe_vqa_occupations", panel=f"by {cut_label(cut)}",
-            caption="*: over-represented.",
-        ))  # fmt: skip
+        heats.append(
+            Chart(
+                ChartKind.HEAT,
+                f"occupations_{cut}",
+                "Share of answers that state each occupation",
+                series,
+                Axis("share of answers", 0.0),
+                cut=cut,
+                file="fhibe_vqa_occupations",
+                panel=f"by {cut_label(cut)}",
+                caption="*: over-represented.",
+            )
+        )
     yield Part("Share of answers that state each occupation", heats, folded=True)
     over = sorted((row for row in occupations["rows"] if row["over"]), key=lambda row: float(row["adjusted_p"]))
     rows = [
-        Row([row["occupation"], cut_label(row["cut"]), row["group"], row["share"], row["others"], row["adjusted_p"],
-             row["n_subjects"]], row["n_subjects"])
+        Row(
+            [
+                row["occupation"],
+                cut_label(row["cut"]),
+                row["group"],
+                row["share"],
+                row["others"],
+                row["adjusted_p"],
+                row["n_subjects"],
+            ],
+            row["n_subjects"],
+        )
         for row in over
-    ]  # fmt: skip
+    ]
     caption = f"Over-represented occupations ({occupations['family_size']} tests)"
     yield Table("over_represented", _OVER, rows, caption, omit_small=True)
     if occupations["rows"]:

@@ -71,9 +71,13 @@ class Peeps(DataSource[PeepsOptions]):
     def _spec(self) -> PeepsSpec:
         chosen = self.options
         return PeepsSpec(
-            seed=chosen.seed, n_subjects=chosen.n_subjects, images_per_subject=chosen.images_per_subject,
-            n_pairs=chosen.n_pairs, kind=self.kind, n_sets=chosen.n_sets,
-        )  # fmt: skip
+            seed=chosen.seed,
+            n_subjects=chosen.n_subjects,
+            images_per_subject=chosen.images_per_subject,
+            n_pairs=chosen.n_pairs,
+            kind=self.kind,
+            n_sets=chosen.n_sets,
+        )
 
 
 class PeepsTwins(Peeps):
@@ -90,9 +94,7 @@ def load_peeps(
 
     spec = spec or PeepsSpec()
     loaded = load_fhibe(ensure_peeps(cache_dir, spec, progress))
-    return replace(
-        loaded, name=spec.name, notes=(NOTE, *loaded.notes), schema_lines=(), terms=TERMS, caution=CAUTION
-    )  # fmt: skip
+    return replace(loaded, name=spec.name, notes=(NOTE, *loaded.notes), schema_lines=(), terms=TERMS, caution=CAUTION)
 
 
 def planned_peeps(spec: PeepsSpec) -> Dataset:

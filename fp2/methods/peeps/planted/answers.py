@@ -175,10 +175,14 @@ def draw_choice(truth: PlantedTruth, image: SubjectImage, question: Question, su
     Noise of a subject is the same for an option wherever it stands, that of an image is for each question.
     """
     who, noise = (image.subject_id, image.image_id), truth.yes_no.noise
-    keys = _keys(truth, [
-        ("failure", *who, question.text), *(("person", who[0], option) for option in question.choices),
-        *(("option", *who, question.text, option) for option in question.choices),
-    ])  # fmt: skip
+    keys = _keys(
+        truth,
+        [
+            ("failure", *who, question.text),
+            *(("person", who[0], option) for option in question.choices),
+            *(("option", *who, question.text, option) for option in question.choices),
+        ],
+    )
     if uniform(keys[:1])[0] < sums.probability(truth.errors, image.attributes):
         return None
     of_subject, of_image = np.split(normal(uniform(keys[1:])), 2)

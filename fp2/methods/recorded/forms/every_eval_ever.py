@@ -40,17 +40,22 @@ def _write(path: Path, rows: pd.DataFrame, about: Mapping[str, Any]) -> None:
         more = {name: value for name, value in row.items() if name not in _IN_PLACE}
         metadata = {name: value if isinstance(value, str) else json.dumps(value) for name, value in more.items()}
         score_is = "1 where the model answered; there is no correct answer"
-        lines.append({
-            "schema_version": SCHEMA, "evaluation_id": evaluation_id(model, about["created"]),
-            "model_id": str(about["model_id"] or model),
-            "evaluation_name": str(row.get("probe", row["question"])), "sample_id": str(row["image"]),
-            "interaction_type": "single_turn",
-            "input": {"raw": str(row.get("question_text", row["question"])), "reference": []},
-            "output": {"raw": [row["text"]] if "text" in row else []}, "answer_attribution": [],
-            "evaluation": {"score": float(answered), "is_correct": answered},
-            **({"error": str(row["error"])} if "error" in row else {}),
-            "metadata": metadata | {"score_is": score_is},
-        })  # fmt: skip
+        lines.append(
+            {
+                "schema_version": SCHEMA,
+                "evaluation_id": evaluation_id(model, about["created"]),
+                "model_id": str(about["model_id"] or model),
+                "evaluation_name": str(row.get("probe", row["question"])),
+                "sample_id": str(row["image"]),
+                "interaction_type": "single_turn",
+                "input": {"raw": str(row.get("question_text", row["question"])), "reference": []},
+                "output": {"raw": [row["text"]] if "text" in row else []},
+                "answer_attribution": [],
+                "evaluation": {"score": float(answered), "is_correct": answered},
+                **({"error": str(row["error"])} if "error" in row else {}),
+                "metadata": metadata | {"score_is": score_is},
+            }
+        )
     write_lines(path, lines)
 
 

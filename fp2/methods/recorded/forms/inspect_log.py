@@ -157,9 +157,15 @@ def _write(path: Path, rows: pd.DataFrame, about: Mapping[str, Any]) -> None:
     created = datetime.fromtimestamp(about["created"], UTC).isoformat(timespec="seconds")
     run = str(about["run_id"])
     spec = {
-        "run_id": run, "created": created, "task": "fp2", "task_id": run, "task_version": 0,
-        "dataset": {"samples": len(ids), "sample_ids": ids, "shuffled": False}, "model": about["model"], "config": {},
-    }  # fmt: skip
+        "run_id": run,
+        "created": created,
+        "task": "fp2",
+        "task_id": run,
+        "task_version": 0,
+        "dataset": {"samples": len(ids), "sample_ids": ids, "shuffled": False},
+        "model": about["model"],
+        "config": {},
+    }
     stats = {"started_at": created, "completed_at": created, "model_usage": {}}
     plan = {"name": "plan", "steps": [], "config": {}}
     results = {"total_samples": len(ids), "completed_samples": len(ids), "scores": []}

@@ -92,9 +92,13 @@ def _write(path: Path, rows: pd.DataFrame, about: Mapping[str, Any]) -> None:
             "finish_reason": "stop",
         }
         body = {
-            "id": f"chatcmpl-{mark}", "object": "chat.completion", "created": about["created"],
-            "model": about["model"], "choices": [choice], "metadata": known,
-        }  # fmt: skip
+            "id": f"chatcmpl-{mark}",
+            "object": "chat.completion",
+            "created": about["created"],
+            "model": about["model"],
+            "choices": [choice],
+            "metadata": known,
+        }
         done = row.get("status", "answered") == "answered"
         error = None if done else {"code": "no_answer", "message": str(row.get("error") or row["status"])}
         response = {"status_code": 200, "request_id": mark, "body": body} if done else None

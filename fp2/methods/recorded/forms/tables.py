@@ -63,9 +63,12 @@ def _write_csv(path: Path, rows: pd.DataFrame, about: Mapping[str, Any]) -> None
     separator = "\t" if path.suffix.lower() == ".tsv" else ","
     # csv ends a line at a carriage return that is in no quotes, and does not quote it by itself
     out.to_csv(
-        path, sep=separator, index=False, quoting=csv.QUOTE_NONNUMERIC if returns else csv.QUOTE_MINIMAL,
+        path,
+        sep=separator,
+        index=False,
+        quoting=csv.QUOTE_NONNUMERIC if returns else csv.QUOTE_MINIMAL,
         lineterminator="\n",
-    )  # fmt: skip
+    )
 
 
 def _read_csv(path: Path) -> pd.DataFrame:
