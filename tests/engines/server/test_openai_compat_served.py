@@ -32,6 +32,11 @@ LEADER = Question("leader", "p", "Would this person be a leader?", "yes_no")
 PLACE = Question("place", "p", "Where does this person live?", "choice", choices=("a city", "a village", "a farm"))
 
 
+@pytest.fixture(autouse=True)
+def short_pauses() -> None:
+    """None here: a real server is given time before it is asked again."""
+
+
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerSpec]:
     """Serve the bundled model as one that can be asked to reason: then it answers the first of `WORDS` before."""
