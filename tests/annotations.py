@@ -36,7 +36,15 @@ def agreement_words(world: Path, root: Path, *more: str) -> list[str]:
     """Return the overrides of a run on the annotations in `world`, inside `root`."""
     columns = "image: image, subject: person, group: group, hair: hair, box_x: x, box_y: y, box_w: w, box_h: h"
     return [
-        "task=annotator_agreement", "data=table", f"data.path={world / 'people.csv'}", f"data.columns={{{columns}}}",
-        "cut.by=[group]", "analysis.permutations=999", "analysis.bootstrap=50", "tracking=none",
-        f"paths.root={root}", f"paths.state={root / 'state'}", *more,
-    ]  # fmt: skip
+        "task=annotator_agreement",
+        "data=table",
+        f"data.path={world / 'people.csv'}",
+        f"data.columns={{{columns}}}",
+        "cut.by=[group]",
+        "analysis.permutations=999",
+        "analysis.bootstrap=50",
+        "tracking=none",
+        f"paths.root={root}",
+        f"paths.state={root / 'state'}",
+        *more,
+    ]

@@ -131,8 +131,12 @@ class Bench:
         """Start the command line (or `script` in its place) in a process of its own."""
         return subprocess.Popen(
             [sys.executable, str(script or REPOSITORY / "launch.py"), *self.words(*overrides)],
-            env=environment(self.root), cwd=self.root, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        )  # fmt: skip
+            env=environment(self.root),
+            cwd=self.root,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
 
 
 def execute(words: Sequence[str], folder: Path) -> Any:

@@ -78,8 +78,10 @@ def write_choices(root: Path) -> None:
 
 def write_answers(root: Path, singles: list[dict[str, str]], pairs: list[dict[str, str]]) -> None:
     """Write answers to open questions, zero-shot labels, and descriptions of two people."""
-    probes = {name: yaml.safe_load(choices("probe")[name].read_text("utf-8"))["probes"]
-              for name in ("fhibe_vqa", "fhibe_clip")}  # fmt: skip
+    probes = {
+        name: yaml.safe_load(choices("probe")[name].read_text("utf-8"))["probes"]
+        for name in ("fhibe_vqa", "fhibe_clip")
+    }
     rng = np.random.default_rng(0)
     images = sorted({row["image_id"] for row in singles})
     said = {

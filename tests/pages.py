@@ -252,8 +252,10 @@ class Project:
         ):
             words = override(words, SQUARES)
         elif words[:2] == ["store", "merge"]:
-            words = [{"A": "shard1/responses.sqlite", "B": "shard2/responses.sqlite", "C": "C.sqlite"}.get(word, word)
-                     for word in words]  # fmt: skip
+            words = [
+                {"A": "shard1/responses.sqlite", "B": "shard2/responses.sqlite", "C": "C.sqlite"}.get(word, word)
+                for word in words
+            ]
         elif words == ["log", "FOLDER"]:
             words[1] = str(next((self.root / "outputs").glob("alone-*")))
         if "toxic: 1" in command:

@@ -34,12 +34,16 @@ def population(n: int = 90) -> pd.DataFrame:
     """Return `n` people with two images each: three skin types and two ages, crossed."""
     rows = [
         {
-            "image_id": f"{person}-{k}", "subject_id": f"p{person}", "n_people": 1, "set_id": None,
-            "attr_skin": [("I", "II", "III")[person % 3]], "attr_age": [("young", "old")[person // 3 % 2]],
+            "image_id": f"{person}-{k}",
+            "subject_id": f"p{person}",
+            "n_people": 1,
+            "set_id": None,
+            "attr_skin": [("I", "II", "III")[person % 3]],
+            "attr_age": [("young", "old")[person // 3 % 2]],
         }
         for person in range(n)
         for k in range(2)
-    ]  # fmt: skip
+    ]
     return pd.DataFrame(rows)
 
 
@@ -79,5 +83,5 @@ def compared(
     comparison = comparison_of(config, len(battery.probes), len(cuts))
     run = ComparedRun(
         config, battery, tables.answers.frame, tables.scores, people, cuts, scorers, comparison, found.disparities
-    )  # fmt: skip
+    )
     return found, run

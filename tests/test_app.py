@@ -95,8 +95,14 @@ def test_a_sweep_and_its_report_are_where_hydra_has_them(
     bench: Bench, capsys: pytest.CaptureFixture[str], subdir: str, jobs: tuple[str, ...]
 ) -> None:
     place = bench.root / "sweeps" / "one"
-    words = ["-m", "seed=2,11", "report=default", "report.figures=false", f"hydra.sweep.dir={place}",
-             f"hydra.sweep.subdir={subdir}"]  # fmt: skip
+    words = [
+        "-m",
+        "seed=2,11",
+        "report=default",
+        "report.figures=false",
+        f"hydra.sweep.dir={place}",
+        f"hydra.sweep.subdir={subdir}",
+    ]
     keys = sorted({word.partition("=")[0] for word in [*bench.words(), *words] if "=" in word} - {"seed"})
     keys += ["cut.each", "cut.name"]  # which cut.by empties
     words.append(f"hydra.job.config.override_dirname.exclude_keys=[{','.join(keys)}]")
@@ -195,11 +201,25 @@ def test_settings_of_hydra_change_no_number(bench: Bench, capsys: pytest.Capture
     """Logging, modes, callbacks, environment, sweepers; and a folder of YAML files in either spelling."""
     (bench.root / "mine" / "cut").mkdir(parents=True)
     (bench.root / "mine" / "cut" / "mine.yaml").write_text("name: mine\nby: [gender]\n")
-    run = ["hydra.verbose=[fp2]", "hydra/job_logging=stdout", "hydra/hydra_logging=none", "hydra.mode=RUN", "--run",
-           "hydra.output_subdir=.hydra", "hydra.job.env_copy=[HOME]", "hydra.job_logging.root.level=ERROR",
-           "+hydra.callbacks.x._target_=hydra.experimental.callback.Callback"]  # fmt: skip
-    sweep = ["--multirun", "seed=range(1,3)", "hydra/sweeper=basic", "hydra/launcher=basic",
-             "hydra.sweeper.max_batch_size=1", "hydra.sweep.subdir=s${hydra.job.num}"]  # fmt: skip
+    run = [
+        "hydra.verbose=[fp2]",
+        "hydra/job_logging=stdout",
+        "hydra/hydra_logging=none",
+        "hydra.mode=RUN",
+        "--run",
+        "hydra.output_subdir=.hydra",
+        "hydra.job.env_copy=[HOME]",
+        "hydra.job_logging.root.level=ERROR",
+        "+hydra.callbacks.x._target_=hydra.experimental.callback.Callback",
+    ]
+    sweep = [
+        "--multirun",
+        "seed=range(1,3)",
+        "hydra/sweeper=basic",
+        "hydra/launcher=basic",
+        "hydra.sweeper.max_batch_size=1",
+        "hydra.sweep.subdir=s${hydra.job.num}",
+    ]
     plain = [word for word in bench.words() if not word.startswith("cut.")]
     assert main([*run, "-cd", str(bench.root / "mine"), "cut=mine", *plain]) == 0, capsys.readouterr().err
     assert main([*sweep, f"--config-dir={bench.root / 'mine'}", "cut=mine", *plain]) == 0, capsys.readouterr().err
@@ -218,8 +238,10 @@ def test_a_run_is_named_by_what_differs_in_its_sweep(bench: Bench, monkeypatch: 
     words = bench.words("cut=region,pronoun", "seed=1,2", "tracking.experiment=x")
     monkeypatch.setenv("FP2_VARIED", json.dumps(_varied(words)))
     named = "planted · {} · blind"
-    names = [name_with(named.format("pronoun" if "cut=pronoun" in job else "region"), _own_settings(job))
-             for job in jobs_of(words)]  # fmt: skip
+    names = [
+        name_with(named.format("pronoun" if "cut=pronoun" in job else "region"), _own_settings(job))
+        for job in jobs_of(words)
+    ]
     assert names == [f"{cut} · seed={seed} · planted · blind" for cut in ("region", "pronoun") for seed in (1, 2)]
     assert name_with("planted · region", ["+task.model='a b'"]) == "task.model=a b · planted · region"
     assert name_with("a b · gras · region", ["+task.model='a b'"]) == "a b · gras · region"
@@ -268,8 +290,12 @@ def test_a_bug_in_one_job_does_not_stop_the_others(
 def test_the_launcher_ends_with_one_line_and_a_status(words: list[str], own_root: Path) -> None:
     done = subprocess.run(
         [sys.executable, str(REPOSITORY / "launch.py"), *words],
-        env=environment(own_root), cwd=own_root, capture_output=True, text=True, timeout=60,
-    )  # fmt: skip
+        env=environment(own_root),
+        cwd=own_root,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
     assert done.returncode == 2
     assert len(done.stderr.strip().splitlines()) == 1
     assert done.stderr.startswith("error: ")

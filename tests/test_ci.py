@@ -23,9 +23,12 @@ def test_every_pinned_version_has_its_digests(tmp_path: Path) -> None:
     shutil.copy(REPOSITORY / ".ci" / "hashes", tmp_path / ".ci")
     whole = f"--hash=sha256:{'0' * 64}"
     for pins, digests, status in (
-        ("a==1", f"a==1 {whole}", 0), ("a==1", "a==1", 1), ("a==2", f"a==1 {whole}", 1),
-        ("a==1", f"a==1 {whole[:-1]}", 1), ("a==1\nb==1", f"a==1 {whole}", 1),
-    ):  # fmt: skip
+        ("a==1", f"a==1 {whole}", 0),
+        ("a==1", "a==1", 1),
+        ("a==2", f"a==1 {whole}", 1),
+        ("a==1", f"a==1 {whole[:-1]}", 1),
+        ("a==1\nb==1", f"a==1 {whole}", 1),
+    ):
         (tmp_path / "constraints.txt").write_text(f"# pins\n{pins}\n")
         (tmp_path / "constraints-hashes.txt").write_text(f"{digests}\n")
         assert check(tmp_path) == status, digests

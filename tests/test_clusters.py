@@ -21,9 +21,13 @@ def launch(bench: Bench, *words: str, script: Path | None = None) -> subprocess.
     env = environment(bench.root)
     env["PYTHONPATH"] = os.pathsep.join([env["PYTHONPATH"], str(bench.root)])
     return subprocess.Popen(
-        [sys.executable, str(script or REPOSITORY / "launch.py"), "-m", *bench.words(*words)], env=env, cwd=bench.root,
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-    )  # fmt: skip
+        [sys.executable, str(script or REPOSITORY / "launch.py"), "-m", *bench.words(*words)],
+        env=env,
+        cwd=bench.root,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
 
 
 @pytest.mark.usefixtures("mlflow_store")
@@ -53,9 +57,12 @@ def test_a_sweep_in_two_stages_answers_once_and_compares_in_parallel(bench: Benc
 def test_a_preempted_job_of_an_array_is_requeued_and_goes_on_where_it_was(bench: Bench) -> None:
     (bench.root / "slow_workers.py").write_text(SLOW, encoding="utf-8")
     words = (
-        "engine.target=slow_workers:Slow", "engine.batch_size=1", "probe.select=[trust]", "shard=1/2,2/2",
+        "engine.target=slow_workers:Slow",
+        "engine.batch_size=1",
+        "probe.select=[trust]",
+        "shard=1/2,2/2",
         "hydra/launcher=submitit_local",
-    )  # fmt: skip
+    )
     with launch(bench, *words) as child:
         wait_for(bench, 6)
         (job, *_) = [pid for pid in every_child(child.pid) if b"core._submit" in command(pid)]
@@ -87,9 +94,14 @@ def test_a_sweep_on_slurm_is_one_array_that_is_requeued() -> None:
     assert launcher.max_num_timeout > 0
     names = ("partition", "signal_delay_s", "cpus_per_task", "gpus_per_node", "stderr_to_stdout")
     script = _make_sbatch_string(
-        "run", "/logs", **{name: launcher[name] for name in names}, time=launcher.timeout_min, map_count=4,
-        array_parallelism=launcher.array_parallelism, additional_parameters=dict(launcher.additional_parameters),
-    )  # fmt: skip
+        "run",
+        "/logs",
+        **{name: launcher[name] for name in names},
+        time=launcher.timeout_min,
+        map_count=4,
+        array_parallelism=launcher.array_parallelism,
+        additional_parameters=dict(launcher.additional_parameters),
+    )
     for line in ("--array=0-3%4", "--requeue", "--signal=USR2@120", "--open-mode=append", "--partition=gpu"):
         assert f"#SBATCH {line}\n" in script
 

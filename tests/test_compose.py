@@ -216,7 +216,8 @@ def test_a_search_path_that_does_not_exist_is_one_line(entry: str) -> None:
             "from: region. A",
         ),
         pytest.param(
-            ["cut=facs", "data=fairface"], "Add data.root=PATH",  # it may be an attribute
+            ["cut=facs", "data=fairface"],
+            "Add data.root=PATH",  # it may be an attribute
             marks=pytest.mark.package(name="public_sets"),
         ),
         pytest.param(
@@ -227,7 +228,7 @@ def test_a_search_path_that_does_not_exist_is_one_line(entry: str) -> None:
         (["scorer=valenc", "data=fhibe"], "Did you mean 'valence'"),
         (["scorer=valenc", "engine.batch=3"], "unknown key 'batch'|See what there is: fp2 list scorers"),
     ],
-)  # fmt: skip
+)
 def test_cuts_and_scorers_that_would_be_refused_are_not_suggested(words: list[str], said: str) -> None:
     with pytest.raises(Fp2Error, match=said):
         load_config(words)

@@ -28,12 +28,21 @@ def usual() -> str:
 @pytest.mark.parametrize(
     "overrides",
     [
-        "paths.root=/elsewhere", "paths.store=/elsewhere/x.sqlite paths.mlruns=/m", "engine.device=cpu",
-        "engine.batch_size=3", "engine.threads=1", "report=none", "tracking=none",
-        "tracking.uri=http://user:secret@host", "answers.attempts=5", "verify_inputs=true", "seed=20260101",
-        "analysis.alpha=0.050", "variant=original",
+        "paths.root=/elsewhere",
+        "paths.store=/elsewhere/x.sqlite paths.mlruns=/m",
+        "engine.device=cpu",
+        "engine.batch_size=3",
+        "engine.threads=1",
+        "report=none",
+        "tracking=none",
+        "tracking.uri=http://user:secret@host",
+        "answers.attempts=5",
+        "verify_inputs=true",
+        "seed=20260101",
+        "analysis.alpha=0.050",
+        "variant=original",
     ],
-)  # fmt: skip
+)
 def test_what_does_not_decide_a_result_is_not_hashed(overrides: str, usual: str) -> None:
     assert hash_of(*overrides.split()) == usual
 
@@ -41,14 +50,30 @@ def test_what_does_not_decide_a_result_is_not_hashed(overrides: str, usual: str)
 @pytest.mark.parametrize(
     "overrides",
     [
-        "seed=1", "cut=region", "cut=region_x_age", "scorer=valence", "scorer.valence.smallest_effect=0.1",
-        "scorer.refusal.higher_is_better=true", "model.dtype=bfloat16", "model.quantisation=int8",
-        "model.revision=abc", "model.image_backend=torchvision", "model.prompt='{image}{question}?'",
-        "model.options.size=3", "data.seed=1", "data.limit=10", "data.n_subjects=10", "variant=blind",
-        "probe.select=[trust]", "probe.decoding.max_new_tokens=5", "analysis.alpha=0.01", "analysis.family=run",
-        "analysis.permutations=999", "analysis.severity.low=0.03",
+        "seed=1",
+        "cut=region",
+        "cut=region_x_age",
+        "scorer=valence",
+        "scorer.valence.smallest_effect=0.1",
+        "scorer.refusal.higher_is_better=true",
+        "model.dtype=bfloat16",
+        "model.quantisation=int8",
+        "model.revision=abc",
+        "model.image_backend=torchvision",
+        "model.prompt='{image}{question}?'",
+        "model.options.size=3",
+        "data.seed=1",
+        "data.limit=10",
+        "data.n_subjects=10",
+        "variant=blind",
+        "probe.select=[trust]",
+        "probe.decoding.max_new_tokens=5",
+        "analysis.alpha=0.01",
+        "analysis.family=run",
+        "analysis.permutations=999",
+        "analysis.severity.low=0.03",
     ],
-)  # fmt: skip
+)
 def test_what_decides_a_result_is_hashed(overrides: str, usual: str) -> None:
     assert hash_of(*overrides.split()) != usual
 
@@ -72,8 +97,13 @@ def test_the_same_data_in_another_folder() -> None:
 
 @pytest.mark.package(name="image_variants")
 def test_every_variant_and_each_of_its_parameters_counts() -> None:
-    own = {"grey": "size=9", "swapped": "seed=9", "blurred": "radius=9", "face_crop": "margin=0.9",
-           "background_removed": "region=box"}  # fmt: skip
+    own = {
+        "grey": "size=9",
+        "swapped": "seed=9",
+        "blurred": "radius=9",
+        "face_crop": "margin=0.9",
+        "background_removed": "region=box",
+    }
     kinds = [[f"variant={name}"] for name in choices("variant")]
     words = [*kinds, *([f"variant={kind}", f"variant.{value}"] for kind, value in own.items())]
     assert len(kinds) == len(VARIANT_PARAMETERS) + 1  # and masked_box

@@ -157,8 +157,10 @@ def test_values_are_merged_and_renamed_and_the_others_stay():
     (cut,) = resolve_cuts({"by": ["region"], "groups": {"region": {"Eurasia": ["Asia", "Europe"]}}}, KNOWN)
     # s1 has Asia and Europe in one image: once in Eurasia; Africa is not listed and stays a group
     assert list(memberships(PEOPLE, cut).itertuples(index=False, name=None)) == [
-        ("i1", "s1", "Eurasia"), ("i2", "s1", "Eurasia"), ("i4", "s3", "Africa"),
-    ]  # fmt: skip
+        ("i1", "s1", "Eurasia"),
+        ("i2", "s1", "Eurasia"),
+        ("i4", "s3", "Africa"),
+    ]
     assert resolve_cuts({"by": ["region"], "groups": {"Eurasia": ["Asia", "Europe"]}}, KNOWN) == (cut,)
     assert cut_notes(PEOPLE.assign(set_id=None), [cut]) == [
         "Cut region: 1 of 3 subjects have no value and are in no group."
@@ -173,9 +175,7 @@ def test_a_list_selects_and_may_merge_what_it_selects():
 
 @given(st.lists(CELLS, min_size=1, max_size=8).filter(lambda cells: {"a", "b"} <= {v for c in cells for v in c}))
 def test_merging_is_the_same_as_renaming_in_the_data(cells):
-    people = pd.DataFrame(
-        {"image_id": range(len(cells)), "subject_id": "s", "attr_one": cells}
-    )  # fmt: skip
+    people = pd.DataFrame({"image_id": range(len(cells)), "subject_id": "s", "attr_one": cells})
     renamed = people.assign(attr_one=[[{"a": "x", "b": "x"}.get(v, v) for v in cell] for cell in cells])
     (cut,) = resolve_cuts({"by": ["one"], "groups": {"x": ["a", "b"]}})
     expected = memberships(renamed, Cut("one", ("one",)))
@@ -251,11 +251,14 @@ def _people(**attributes: list[list[str]]) -> pd.DataFrame:
     n = len(next(iter(attributes.values())))
     return people_table(
         {
-            "image_id": [f"i{k}" for k in range(n)], "subject_id": [f"s{k}" for k in range(n)],
-            "image_path": [f"/i{k}.png" for k in range(n)], "is_primary": [True] * n, "n_people": [1] * n,
+            "image_id": [f"i{k}" for k in range(n)],
+            "subject_id": [f"s{k}" for k in range(n)],
+            "image_path": [f"/i{k}.png" for k in range(n)],
+            "is_primary": [True] * n,
+            "n_people": [1] * n,
             **{f"attr_{name}": values for name, values in attributes.items()},
         }
-    )  # fmt: skip
+    )
 
 
 def test_missing_values_and_several_groups_are_counted_beside_every_cut() -> None:

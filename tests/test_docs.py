@@ -104,8 +104,11 @@ def test_paths_in_data_files_exist() -> None:
 def test_python_names_exist(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     named = set(re.findall(r"(?<![\w./@-])fp2(?:\.\w+)+", text)) - tags_and_groups()
-    named |= {f"{module}.{name}" for module, names in re.findall(r"^from (fp2[\w.]*) import ([\w, ]+)$", text, re.M)
-              for name in names.split(", ")}  # fmt: skip
+    named |= {
+        f"{module}.{name}"
+        for module, names in re.findall(r"^from (fp2[\w.]*) import ([\w, ]+)$", text, re.M)
+        for name in names.split(", ")
+    }
     assert [name for name in sorted(named) if not is_python_name(name)] == []
 
 
@@ -216,8 +219,14 @@ def test_the_check_of_commands_finds_mistakes() -> None:
     assert problem_of("launch.py model=peeps_vml")
     assert problem_of("fp2 rescore RUN_ID analysis.alfa=0.01")
     assert problem_of("fp2 plan model=peeps_vlm cut.by=[gender]") is None
-    for wrong in ("make dox", "pip install 'fp2[rai]'", "pip install ./examples/plugins", "sbatch a.sbatch model=gone",
-                  "python benchmarks/structures.py", "python -m benchmarks.scorers --error refusal"):  # fmt: skip
+    for wrong in (
+        "make dox",
+        "pip install 'fp2[rai]'",
+        "pip install ./examples/plugins",
+        "sbatch a.sbatch model=gone",
+        "python benchmarks/structures.py",
+        "python -m benchmarks.scorers --error refusal",
+    ):
         assert problem_of(wrong)
     assert not is_python_name("fp2.runs.purje")
     assert is_python_name("fp2.stats.disparities.disparity_panel")

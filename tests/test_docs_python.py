@@ -63,11 +63,15 @@ def names_of(page: str) -> dict[str, Any]:
     folder = REPOSITORY / "fp2/models/peeps_vlm"
     values = np.tile([0.2, 0.4, 0.3, 0.1], 10)
     return {
-        "my_model": Told(), "model": AutoModelForImageTextToText.from_pretrained(folder),
-        "processor": AutoProcessor.from_pretrained(folder), "engine": PlantedEngine(load_truth({"seed": 1})),
-        "is_polite": lambda text: float("please" in text), "values": values,
-        "groups": np.repeat(["a", "b"], 20), "subjects": np.repeat(np.arange(20), 2),
-    }  # fmt: skip
+        "my_model": Told(),
+        "model": AutoModelForImageTextToText.from_pretrained(folder),
+        "processor": AutoProcessor.from_pretrained(folder),
+        "engine": PlantedEngine(load_truth({"seed": 1})),
+        "is_polite": lambda text: float("please" in text),
+        "values": values,
+        "groups": np.repeat(["a", "b"], 20),
+        "subjects": np.repeat(np.arange(20), 2),
+    }
 
 
 @pytest.fixture

@@ -53,8 +53,12 @@ def test_launch_help_names_the_groups_and_is_quick(own_root: Path) -> None:
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     done = subprocess.run(
         [sys.executable, str(REPOSITORY / "launch.py"), "--help"],
-        env=environment(own_root), cwd=own_root, capture_output=True, text=True, timeout=60,
-    )  # fmt: skip
+        env=environment(own_root),
+        cwd=own_root,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
     assert done.returncode == 0
     for group in ("model", "probe", "cut", "scorer", "data", "engine", "analysis", "report", "tracking", "sweep"):
         assert group in done.stdout

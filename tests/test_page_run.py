@@ -56,11 +56,21 @@ def offline(hub: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def test_the_five_models_run_in_one_sweep(own_root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     copy = write_copy(tmp_path, n_subjects=60, n_pairs=0)
     words = [
-        "experiment=page", f"data.root={copy.root}", "data.accept_terms=true", "model.trust_remote_code=true",
-        "probe.select=[trust]", "probe.decoding.max_new_tokens=3", "analysis.permutations=99", "analysis.bootstrap=0",
-        "cut=pronoun", "scorer=valence", "analysis.min_subjects=5", "report.figures=false", "tracking=none",
+        "experiment=page",
+        f"data.root={copy.root}",
+        "data.accept_terms=true",
+        "model.trust_remote_code=true",
+        "probe.select=[trust]",
+        "probe.decoding.max_new_tokens=3",
+        "analysis.permutations=99",
+        "analysis.bootstrap=0",
+        "cut=pronoun",
+        "scorer=valence",
+        "analysis.min_subjects=5",
+        "report.figures=false",
+        "tracking=none",
         "data.limit=24",
-    ]  # fmt: skip
+    ]
     assert fp2("run", *words) == 2
     said = capsys.readouterr().err
     assert "no pinned commit: internvl2_2b, moondream2" in said

@@ -192,8 +192,12 @@ def test_a_mistake_in_its_options_is_one_line(site: Path, project: Path) -> None
 def test_without_the_plugin_its_run_says_what_is_missing(consistency: tuple[str, Path], project: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "fp2.cli", "rerun", str(consistency[1])],
-        env=environment(project), cwd=project, capture_output=True, text=True, timeout=60,
-    )  # fmt: skip
+        env=environment(project),
+        cwd=project,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
     assert done.returncode == 2
     assert "unknown" in done.stderr
     assert "Traceback" not in done.stderr

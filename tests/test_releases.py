@@ -219,9 +219,10 @@ def test_passports_state_the_tests_and_limitations_of_their_protocol(
     assert len(now) == len(then)
     words = {
         **dict.fromkeys(("default", "attention", "fhibe_vqa"), ("p_value", "across subjects")),
-        "twins": ("p_value", "within every set"), "gras": ("adjusted_p", "max-F"),
+        "twins": ("p_value", "within every set"),
+        "gras": ("adjusted_p", "max-F"),
         "fhibe_narrow": ("published", "Mann-Whitney"),
-    }  # fmt: skip
+    }
     assert [name for name in words.keys() & tests if words[name][1] not in tests[name][words[name][0]]] == []
     assert tests.get("diversity", {}) == {}
 

@@ -206,9 +206,15 @@ def test_the_users_own_table_and_a_real_model_that_is_not_loaded_twice(bench: Be
 
     net = save_tiny_llava(bench.root / "net")
     words = [
-        "model=peeps_vlm", f"model.id={net}", "model.name=tiny", "data.limit=24", "probe.decoding.max_new_tokens=4",
-        "probe.select=[trust,lifestyle]", "engine.device=cpu", "engine.threads=1",
-    ]  # fmt: skip
+        "model=peeps_vlm",
+        f"model.id={net}",
+        "model.name=tiny",
+        "data.limit=24",
+        "probe.decoding.max_new_tokens=4",
+        "probe.select=[trust,lifestyle]",
+        "engine.device=cpu",
+        "engine.threads=1",
+    ]
     outcome = bench.run(*words)
     assert outcome.results["answers"]["answered"] == 48
     assert outcome.results["answers"]["model_calls"] > 0

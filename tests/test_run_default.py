@@ -55,14 +55,24 @@ def disparities(answers: pd.DataFrame) -> list[dict[str, Any]]:
     subjects = people.set_index("image_id")["subject_id"]
     rows = [
         {
-            "response_key": f"{image} {question.question_id}", "image_id": image, "subject_id": subjects[image],
-            "variant": "original", "question_id": question.question_id, "probe": question.probe,
-            "text": answers.loc[image, question.question_id], "numbers": None, "status": "answered", "error": None,
-            "attempts": 1, "seconds": 0.0, "tokens": 1, "cached": True,
+            "response_key": f"{image} {question.question_id}",
+            "image_id": image,
+            "subject_id": subjects[image],
+            "variant": "original",
+            "question_id": question.question_id,
+            "probe": question.probe,
+            "text": answers.loc[image, question.question_id],
+            "numbers": None,
+            "status": "answered",
+            "error": None,
+            "attempts": 1,
+            "seconds": 0.0,
+            "tokens": 1,
+            "cached": True,
         }
         for question in battery.questions
         for image in people["image_id"]
-    ]  # fmt: skip
+    ]
     cuts = resolve_cuts(asdict(config.cut), list(ATTRIBUTES))
     analysis, _ = compared(config, battery, people, pd.DataFrame(rows), cuts)
     return list(analysis.disparities)
@@ -85,9 +95,14 @@ def test_the_model_gives_the_stored_answers(bench: Bench, answers: pd.DataFrame)
     with (folder / "people.csv").open("w", newline="", encoding="utf-8") as file:
         csv.writer(file).writerows(table)
     words = (
-        "model=peeps_vlm", "data.columns={image: file, subject: person, gender: gender}", "scorer=default",
-        "analysis.min_subjects=3", "report=default", "report.figures=false", "tracking=mlflow",
-    )  # fmt: skip
+        "model=peeps_vlm",
+        "data.columns={image: file, subject: person, gender: gender}",
+        "scorer=default",
+        "analysis.min_subjects=3",
+        "report=default",
+        "report.figures=false",
+        "tracking=mlflow",
+    )
     with Bench(bench.root, folder).process(*words) as child:
         output, error = child.communicate(timeout=300)
     assert child.returncode == 0, error[-2000:]

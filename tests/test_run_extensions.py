@@ -45,9 +45,13 @@ def test_a_model_a_battery_a_scorer_and_a_cut(bench: Bench, monkeypatch: pytest.
     (bench.root / "fp2_outside_scorer.py").write_text(SCORER, encoding="utf-8")
     monkeypatch.syspath_prepend(str(bench.root))
     code = bench.launch(
-        f"hydra.searchpath=[file://{outside}]", "model=outsider", "probe=brief", "scorer=loudness", "cut=both",
+        f"hydra.searchpath=[file://{outside}]",
+        "model=outsider",
+        "probe=brief",
+        "scorer=loudness",
+        "cut=both",
         "analysis.primary=loudness",
-    )  # fmt: skip
+    )
     assert code == 0
     results = results_of(bench.run_folders()[0])
     assert results["model"]["name"] == "outsider"

@@ -100,9 +100,12 @@ def test_a_shard_that_is_none_is_refused(bench: Bench, capsys: pytest.CaptureFix
 @pytest.mark.package(name="maintenance")
 def test_dense_answers_of_shards_merge_to_the_run_of_one_process(bench: Bench, tmp_path: Path) -> None:
     words = (
-        "probe=gras", "probe.traits={kind: 2.6, cruel: -2.9}", "scorer=none", "probe.options.permutations=99",
+        "probe=gras",
+        "probe.traits={kind: 2.6, cruel: -2.9}",
+        "scorer=none",
+        "probe.options.permutations=99",
         "cut.by=[gender]",
-    )  # fmt: skip
+    )
     one = bench.run(*words)
     whole, shards = merged(bench, tmp_path, 2, *words)
     assert all(found["answers"]["not_asked"] > 0 for found in shards)

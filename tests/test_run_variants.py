@@ -101,9 +101,15 @@ def test_the_bundled_model_in_every_variant(own_root: Path) -> None:
     bench = Bench(own_root, own_root)
     base = [word for word in bench.words("model=peeps_vlm", "cut=pronoun", "report=none") if "data" not in word]
     small = [
-        "data=peeps", "data.n_subjects=12", "data.images_per_subject=1", "data.n_pairs=0",
-        "probe.select=[trust]", "engine.device=cpu", "engine.threads=1", "probe.decoding.max_new_tokens=16",
-    ]  # fmt: skip
+        "data=peeps",
+        "data.n_subjects=12",
+        "data.images_per_subject=1",
+        "data.n_pairs=0",
+        "probe.select=[trust]",
+        "engine.device=cpu",
+        "engine.threads=1",
+        "probe.decoding.max_new_tokens=16",
+    ]
     from fp2.app import main
 
     assert main(["-m", "variant=original,swapped,blind,grey,masked,face_crop", *base, *small]) == 0

@@ -190,7 +190,7 @@ def refused(project: Bench, command: str, capsys: pytest.CaptureFixture[str]) ->
         )
         for command in SAID
     ],
-)  # fmt: skip
+)
 def test_a_wrong_input_is_refused_in_one_line(command: str, project: Bench, capsys: pytest.CaptureFixture[str]) -> None:
     error = refused(project, command, capsys)
     assert error.startswith("error: ")

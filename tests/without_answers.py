@@ -12,9 +12,13 @@ if TYPE_CHECKING:
 
 
 def results_with(
-    blocks: Mapping[str, Any], title: str, model: str, people: pd.DataFrame, cuts: Sequence[Cut],
+    blocks: Mapping[str, Any],
+    title: str,
+    model: str,
+    people: pd.DataFrame,
+    cuts: Sequence[Cut],
     settings: Mapping[str, Any],
-) -> dict[str, Any]:  # fmt: skip
+) -> dict[str, Any]:
     """Return the results that the pipeline puts together of these blocks, for people who were asked about nothing."""
     from fp2.ask.answers import RowAnswers, RunTables
     from fp2.results import Analysis, about_run, assemble, limitations

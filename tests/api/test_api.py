@@ -105,8 +105,10 @@ def test_a_function_a_frame_and_a_function_as_scorer(bench: Bench, capsys: pytes
         "model": package.FunctionModel(model, "mine", "1"),
         "probes": {"mood": "How does this person feel?"},
         "scorers": {"length": package.Scorer(name="", function=length, value_range=(0, 100)), "v": "valence"},
-        "overrides": FAST, "root": bench.root, "progress": False,
-    }  # fmt: skip
+        "overrides": FAST,
+        "root": bench.root,
+        "progress": False,
+    }
     run = package.evaluate(data=frame, image_root=bench.pictures, **given)
     assert run.model == "mine"
     assert run.cuts == ["gender", "region"]
@@ -136,9 +138,15 @@ def test_odd_names_of_columns_and_groups_and_a_function_that_is_asked_once(bench
         return describe(image, question)
 
     given: dict[str, Any] = {
-        "model": model, "data": odd, "image_root": bench.pictures, "probes": {"mood": "How does this person feel?"},
-        "scorers": "valence", "overrides": FAST, "root": bench.root, "progress": False,
-    }  # fmt: skip
+        "model": model,
+        "data": odd,
+        "image_root": bench.pictures,
+        "probes": {"mood": "How does this person feel?"},
+        "scorers": "valence",
+        "overrides": FAST,
+        "root": bench.root,
+        "progress": False,
+    }
     runs = [package.evaluate(**given) for _ in range(2)]
     assert runs[0].cuts == ["gender", "größe"]
     assert len(asked) == len(frame)  # without a version, answers are used again in this process
@@ -152,9 +160,13 @@ def test_an_engine_of_the_callers_and_errors_of_a_function(bench: Bench) -> None
     from fp2.methods.peeps.planted.truth import load_truth
 
     given: dict[str, Any] = {
-        "data": frame_of(bench), "image_root": bench.pictures, "cuts": "gender", "scorers": "valence",
-        "root": bench.root, "progress": False,
-    }  # fmt: skip
+        "data": frame_of(bench),
+        "image_root": bench.pictures,
+        "cuts": "gender",
+        "scorers": "valence",
+        "root": bench.root,
+        "progress": False,
+    }
     engine = PlantedEngine(load_truth({"seed": 4, "effects": {"trust": {"gender": {"f": -4.0}}}}))
     run = package.evaluate(model=engine, name="simulated", overrides=FAST, **given)
     found = run.disparities.set_index("probe")["verdict"]
@@ -259,9 +271,15 @@ def test_a_loaded_model_gives_the_answers_of_its_checkpoint(bench: Bench, tmp_pa
     folder = resolve_checkpoint(str(load_config(["model=peeps_vlm"]).model.id)).path
     pair = (AutoModelForImageTextToText.from_pretrained(folder), AutoProcessor.from_pretrained(folder))
     given: dict[str, Any] = {
-        "data": frame_of(bench).head(8), "image_root": bench.pictures, "cuts": "gender", "probes": ["trust"],
-        "scorers": "valence", "overrides": (*FAST, "engine.device=cpu"), "root": bench.root, "progress": False,
-    }  # fmt: skip
+        "data": frame_of(bench).head(8),
+        "image_root": bench.pictures,
+        "cuts": "gender",
+        "probes": ["trust"],
+        "scorers": "valence",
+        "overrides": (*FAST, "engine.device=cpu"),
+        "root": bench.root,
+        "progress": False,
+    }
     named, loaded = package.evaluate(**given), package.evaluate(model=pair, name="mine", **given)
     assert loaded.model == "mine"
     assert loaded.answers["text"].tolist() == named.answers["text"].tolist()
@@ -280,9 +298,17 @@ def test_threads_have_projects_of_their_own(bench: Bench, tmp_path: Path, monkey
         words = ("data.limit=36", *FAST)
         people, root = frame_of(bench), tmp_path / name
         return package.evaluate(
-            model=describe, name=name, data=people, image_root=bench.pictures, probes={"q": f"Who is {name}?"},
-            cuts="gender", scorers="valence", overrides=words, root=root, progress=False,
-        )  # fmt: skip
+            model=describe,
+            name=name,
+            data=people,
+            image_root=bench.pictures,
+            probes={"q": f"Who is {name}?"},
+            cuts="gender",
+            scorers="valence",
+            overrides=words,
+            root=root,
+            progress=False,
+        )
 
     with ThreadPoolExecutor(2) as pool:
         runs = dict(zip("ab", pool.map(evaluate, "ab"), strict=True))

@@ -36,10 +36,11 @@ def test_a_judge_and_a_scorer_of_ones_own_are_measured(tmp_path: Path, capsys: p
     gold.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     with serving({"/v1/models": listed, "/v1/chat/completions": judging}) as server:
         file.write_text(
-            "judge: &judge {target: judge, rubric: valence, id: judge, base_url: '" + server.url
+            "judge: &judge {target: judge, rubric: valence, id: judge, base_url: '"
+            + server.url
             + "'}\nstrict: {<<: *judge, read_as: {label: valence, low: -2, high: 2}}\n",
             encoding="utf-8",
-        )  # fmt: skip
+        )
         assert main([str(gold), "--scorer", str(file), "--store", str(store), "--errors", "judge"]) == 0
         out = capsys.readouterr().out
         found = json.loads(out.splitlines()[-1])["gold"]

@@ -147,8 +147,11 @@ def sony(tmp_path: Path) -> Iterator[Path]:
     code.mkdir(parents=True)
     (code / "utils.py").write_text(PROCESS_PAIR)
     rng = np.random.default_rng(0)
-    scores = {"['0. [102, 78, 65]']": [0.9] * 8 + [0.1], "['5. [198, 180, 157]']": [0.9] * 9 + [1.0] * 3,
-              "['2. x']": rng.random(12).round(2).tolist()}  # fmt: skip
+    scores = {
+        "['0. [102, 78, 65]']": [0.9] * 8 + [0.1],
+        "['5. [198, 180, 157]']": [0.9] * 9 + [1.0] * 3,
+        "['2. x']": rng.random(12).round(2).tolist(),
+    }
     groups = {name: {"scores": s, "AR_IOU": float(np.mean(s)), "Class_Size": len(s)} for name, s in scores.items()}
     parts = {name: {"Face": {**entry, "AR_DET": entry["AR_IOU"]}} for name, entry in groups.items()}
     folder = root / "results" / "person_localization" / "model"

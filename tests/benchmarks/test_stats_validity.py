@@ -130,9 +130,15 @@ def test_what_is_simulated_are_the_rows_own_numbers(world):
     options = {"n_permutations": 99, "seed": 3}
     found = measure(world, data, **options)
     panel = panel_of(
-        data.values, data.groups, data.subjects, images=data.images, value_range=world.scale, yes_no=world.yes_no,
-        n_bootstrap=0, **options,
-    )  # fmt: skip
+        data.values,
+        data.groups,
+        data.subjects,
+        images=data.images,
+        value_range=world.scale,
+        yes_no=world.yes_no,
+        n_bootstrap=0,
+        **options,
+    )
     names = {"p": "p_value", "low": "ci_low", "high": "ci_high", "exceeds_p": "minimum_effect_p"}
     for j, row in enumerate(panel.rows):
         for name, values in found.items():

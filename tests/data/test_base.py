@@ -194,9 +194,13 @@ def test_an_unknown_data_set_is_named_with_the_nearest() -> None:
 
 def test_a_people_table_has_the_schemas_columns_first_and_fills_what_may_be_absent() -> None:
     columns: dict[str, list[object]] = {
-        "attr_x": [["a"]], "image_id": ["i"], "subject_id": ["s"], "image_path": ["/i"], "is_primary": [True],
+        "attr_x": [["a"]],
+        "image_id": ["i"],
+        "subject_id": ["s"],
+        "image_path": ["/i"],
+        "is_primary": [True],
         "n_people": [1],
-    }  # fmt: skip
+    }
     table = people_table(columns)
     assert table.columns[0] == "image_id"
     assert table.columns[-1] == "attr_x"

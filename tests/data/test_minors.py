@@ -19,21 +19,76 @@ NOTE = "{} of people who are, or may be, below 18 {} left out"
 
 @pytest.mark.parametrize(
     "label",
-    ["0", "17", "17.9", "0-2", "3-9", "10-19", "10 – 19", "3 to 9", "(10, 19]", "10s", "15+", "6 months", "24 months",
-     "16 years", "17 years old", "0-17", "under 18", "<18", "Child", "teenager",
-     "kids", "Teens", "babies", "<=17", "≤17", "under-18s", "up to 17", "child (0-12)", "minor [<18]", "15yo", "6 mo",
-     "20 weeks"],
-)  # fmt: skip
+    [
+        "0",
+        "17",
+        "17.9",
+        "0-2",
+        "3-9",
+        "10-19",
+        "10 – 19",
+        "3 to 9",
+        "(10, 19]",
+        "10s",
+        "15+",
+        "6 months",
+        "24 months",
+        "16 years",
+        "17 years old",
+        "0-17",
+        "under 18",
+        "<18",
+        "Child",
+        "teenager",
+        "kids",
+        "Teens",
+        "babies",
+        "<=17",
+        "≤17",
+        "under-18s",
+        "up to 17",
+        "child (0-12)",
+        "minor [<18]",
+        "15yo",
+        "6 mo",
+        "20 weeks",
+    ],
+)
 def test_an_age_of_a_minor(label: str) -> None:
     assert is_minor(label)
 
 
 @pytest.mark.parametrize(
     "label",
-    ["18", "18-29", "20-29", "more than 70", "70+", "20s", "60", "18 to 25", "[18, 25)", "elderly", "young", "adult",
-     "under 30", "over 18", "middle", "1st", "19 years", "unknown", "", "MST 05", "2 children", "5 or more",
-     "adult (18+)", "adults", "up to 30", "s"],
-)  # fmt: skip
+    [
+        "18",
+        "18-29",
+        "20-29",
+        "more than 70",
+        "70+",
+        "20s",
+        "60",
+        "18 to 25",
+        "[18, 25)",
+        "elderly",
+        "young",
+        "adult",
+        "under 30",
+        "over 18",
+        "middle",
+        "1st",
+        "19 years",
+        "unknown",
+        "",
+        "MST 05",
+        "2 children",
+        "5 or more",
+        "adult (18+)",
+        "adults",
+        "up to 30",
+        "s",
+    ],
+)
 def test_no_age_of_a_minor(label: str) -> None:
     assert not is_minor(label)
 
@@ -50,10 +105,22 @@ def test_which_columns_have_births() -> None:
 
 @pytest.mark.parametrize(
     ("birth", "taken", "minor"),
-    [("1980", "", False), ("{now}", "", True), ("{18 years ago}", "", True), ("{19 years ago}", "", False),
-     ("1990", "2001", True), ("1990", "2009-05-01", False), ("1999-12-31", "", False), ("19991231", "2010", True),
-     ("1990.0", "", False), ("1990s", "2015", True), ("05/07/99", "", True), ("unknown", "", False), ("", "", False)],
-)  # fmt: skip
+    [
+        ("1980", "", False),
+        ("{now}", "", True),
+        ("{18 years ago}", "", True),
+        ("{19 years ago}", "", False),
+        ("1990", "2001", True),
+        ("1990", "2009-05-01", False),
+        ("1999-12-31", "", False),
+        ("19991231", "2010", True),
+        ("1990.0", "", False),
+        ("1990s", "2015", True),
+        ("05/07/99", "", True),
+        ("unknown", "", False),
+        ("", "", False),
+    ],
+)
 def test_a_year_of_birth_is_an_age_in_doubt_a_minors(birth: str, taken: str, minor: bool) -> None:
     now = datetime.now(UTC).year
     ages = {"{now}": now, "{18 years ago}": now - 18, "{19 years ago}": now - 19}
@@ -63,9 +130,13 @@ def test_a_year_of_birth_is_an_age_in_doubt_a_minors(birth: str, taken: str, min
 def dataset(ages: list[list[str]], images: list[str] | None = None) -> Dataset:
     images = images or [f"{n}.png" for n in range(len(ages))]
     columns: dict[str, list[Any]] = {
-        "image_id": images, "subject_id": [f"p{n}" for n in range(len(ages))], "image_path": [f"/{i}" for i in images],
-        "is_primary": [True] * len(ages), "n_people": [images.count(i) for i in images], "attr_age": ages,
-    }  # fmt: skip
+        "image_id": images,
+        "subject_id": [f"p{n}" for n in range(len(ages))],
+        "image_path": [f"/{i}" for i in images],
+        "is_primary": [True] * len(ages),
+        "n_people": [images.count(i) for i in images],
+        "attr_age": ages,
+    }
     return Dataset("d", None, people_table(columns), ("first",))
 
 

@@ -17,12 +17,16 @@ def people(rows: list[tuple[str | None, str, str, str, str]]) -> pd.DataFrame:
     return pd.DataFrame(
         [
             {
-                "image_id": f"image {number}", "subject_id": subject, "set_id": name,
-                "attr_skin": [skin], "attr_age": [age], "attr_hair": [hair],
+                "image_id": f"image {number}",
+                "subject_id": subject,
+                "set_id": name,
+                "attr_skin": [skin],
+                "attr_age": [age],
+                "attr_hair": [hair],
             }
             for number, (name, subject, skin, age, hair) in enumerate(rows)
         ]
-    )  # fmt: skip
+    )
 
 
 SOME = people(

@@ -193,8 +193,9 @@ def tokens(seen: Seen, before: int) -> Reply:
 
 def biased(shown: list[str], dark: float) -> dict[str, float]:
     """Return the probabilities of options that favour the first place, and `dark` among the options."""
-    weights = {option: (2.0 if place == 0 else 1.0) * (dark if option == "dark" else 0.3)
-               for place, option in enumerate(shown)}  # fmt: skip
+    weights = {
+        option: (2.0 if place == 0 else 1.0) * (dark if option == "dark" else 0.3) for place, option in enumerate(shown)
+    }
     return {option: weight / sum(weights.values()) for option, weight in weights.items()}
 
 

@@ -24,8 +24,10 @@ def transformers_serve(model: Path, log: Path, *options: str) -> Iterator[str]:
     with log.open("w") as held:
         process = subprocess.Popen(
             [*command, "--host", "127.0.0.1", "--port", str(port)],
-            env={**os.environ, "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}, stdout=held, stderr=held,
-        )  # fmt: skip
+            env={**os.environ, "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"},
+            stdout=held,
+            stderr=held,
+        )
     try:
         _wait(f"http://127.0.0.1:{port}/health", process, log)
         yield f"http://127.0.0.1:{port}/v1"

@@ -29,9 +29,15 @@ class WithTopP(Decoding):
 def key(decoding: Decoding, kind: QuestionKind = "text") -> str:
     question = Question("q", "work", "What is their job?", kind, choices=("a", "b") if kind == "choice" else ())
     return response_key(
-        engine={}, method={}, question=question, pixel_sha256="0" * 64, variant="original", variant_params={},
-        decoding=decoding, task_identity={},
-    )  # fmt: skip
+        engine={},
+        method={},
+        question=question,
+        pixel_sha256="0" * 64,
+        variant="original",
+        variant_params={},
+        decoding=decoding,
+        task_identity={},
+    )
 
 
 def test_an_added_option_enters_keys_of_answers_in_words_unless_it_is_the_default() -> None:

@@ -72,13 +72,26 @@ def words(bench: Bench, tmp_path: Path) -> list[str]:
         answers[row.id] = {"p": {**p, "unclear": 0.1}}
     (tmp_path / "answers.json").write_text(json.dumps(answers))
     return [
-        "data=table", f"data.path={tmp_path / 'items.csv'}", f"data.image_root={bench.pictures}",
-        f"data.columns={COLUMNS}", "cut.by=[gender]", f"hydra.searchpath=[file://{tmp_path / 'conf'}]",
-        "probe=occupation", "model=recorded", "model.name=mine", f"engine.answers={tmp_path / 'answers.json'}",
-        "engine.columns={probabilities: p}", "scorer=choice_agreement", "scorer.choice_agreement.attribute=key",
-        "analysis.permutations=199", "analysis.bootstrap=50", "report=none", "tracking=none",
-        f"paths.root={bench.root}", f"paths.state={bench.root / 'state'}",
-    ]  # fmt: skip
+        "data=table",
+        f"data.path={tmp_path / 'items.csv'}",
+        f"data.image_root={bench.pictures}",
+        f"data.columns={COLUMNS}",
+        "cut.by=[gender]",
+        f"hydra.searchpath=[file://{tmp_path / 'conf'}]",
+        "probe=occupation",
+        "model=recorded",
+        "model.name=mine",
+        f"engine.answers={tmp_path / 'answers.json'}",
+        "engine.columns={probabilities: p}",
+        "scorer=choice_agreement",
+        "scorer.choice_agreement.attribute=key",
+        "analysis.permutations=199",
+        "analysis.bootstrap=50",
+        "report=none",
+        "tracking=none",
+        f"paths.root={bench.root}",
+        f"paths.state={bench.root / 'state'}",
+    ]
 
 
 def means(results: dict[str, Any]) -> dict[str, float]:
@@ -123,10 +136,15 @@ def test_questions_are_filled_in_and_one_image_is_opened_once(bench: Bench, tmp_
 
     frame = items(bench).rename(columns={"file": "image", "id": "item", "named": "field_named"}).drop(columns="other")
     given = {
-        "data": frame.rename(columns={"person": "subject"}), "image_root": bench.pictures, "probes": "work",
-        "cuts": "gender", "scorers": "valence", "root": bench.root, "progress": False,
+        "data": frame.rename(columns={"person": "subject"}),
+        "image_root": bench.pictures,
+        "probes": "work",
+        "cuts": "gender",
+        "scorers": "valence",
+        "root": bench.root,
+        "progress": False,
         "overrides": [f"hydra.searchpath=[file://{tmp_path / 'conf'}]", "analysis.permutations=99", "report=none"],
-    }  # fmt: skip
+    }
     run = package.evaluate(model=package.FunctionModel(model, "mine", "1"), **given)
     assert {question for _, question in asked} == {
         f"How well does the {name} in the image work?" for name in OCCUPATIONS
@@ -165,7 +183,7 @@ def test_a_wrong_item_is_named_before_anything_is_asked(
         ("~data.columns.field_other", "no field 'other'.*data.columns.field_other"),
         ("probe.fields=[named,other,third]", "no question reads the field 'third'"),
     ],
-)  # fmt: skip
+)
 def test_fields_that_do_not_fit_the_battery_are_one_line(words: list[str], bench: Bench, more: str, error: str) -> None:
     if more.startswith("~"):
         words = [word.replace(", field_other: other", "") for word in words]

@@ -66,9 +66,15 @@ def test_the_second_image_is_in_the_key_where_there_is_one(bench: Bench) -> None
 
     def key(task: ImageTask) -> str:
         return response_key(
-            engine={"engine": "x"}, method={"name": "y"}, question=ASKED[0], pixel_sha256=task.pixel_sha256,
-            variant=task.variant, variant_params=task.variant_params, decoding=Decoding(), task_identity={},
-        )  # fmt: skip
+            engine={"engine": "x"},
+            method={"name": "y"},
+            question=ASKED[0],
+            pixel_sha256=task.pixel_sha256,
+            variant=task.variant,
+            variant_params=task.variant_params,
+            decoding=Decoding(),
+            task_identity={},
+        )
 
     assert one.second is None
     assert two.second is not None
@@ -84,9 +90,13 @@ def test_a_model_sees_both_images_in_their_order(bench: Bench, tiny_llava: Path,
     _, two, *_ = tasks(bench)
     assert two.second is not None
     turned = replace(
-        two, image_id="turned", path=two.second, pixel_sha256=two.variant_params["second"], second=two.path,
+        two,
+        image_id="turned",
+        path=two.second,
+        pixel_sha256=two.variant_params["second"],
+        second=two.path,
         variant_params={"second": two.pixel_sha256},
-    )  # fmt: skip
+    )
     engine = HfEngine(HfSpec(str(tiny_llava)), Decoding(max_new_tokens=8), HfOptions(device="cpu", sharing=sharing))
     answers = {(a.image_id, a.question_id): a for batch in engine.answer([two, turned]) for a in batch}
     loaded = engine._session.loaded
@@ -133,11 +143,21 @@ def test_a_size_of_images_is_that_of_both(bench: Bench) -> None:
 def planted(bench: Bench, tmp_path: Path, *more: str) -> list[str]:
     pairs(bench).to_csv(tmp_path / "items.csv", index=False)
     return [
-        "data=table", f"data.path={tmp_path / 'items.csv'}", f"data.image_root={bench.pictures}",
-        f"data.columns={COLUMNS.replace('item: id, ', f'item: id, {SECOND}')}", "cut.by=[gender]",
-        "probe.select=[trust]", "model=planted", "scorer=valence", "analysis.permutations=99", "analysis.bootstrap=50",
-        "report=none", "tracking=none", *bench.paths, *more,
-    ]  # fmt: skip
+        "data=table",
+        f"data.path={tmp_path / 'items.csv'}",
+        f"data.image_root={bench.pictures}",
+        f"data.columns={COLUMNS.replace('item: id, ', f'item: id, {SECOND}')}",
+        "cut.by=[gender]",
+        "probe.select=[trust]",
+        "model=planted",
+        "scorer=valence",
+        "analysis.permutations=99",
+        "analysis.bootstrap=50",
+        "report=none",
+        "tracking=none",
+        *bench.paths,
+        *more,
+    ]
 
 
 @pytest.mark.package(name="withdrawal")
@@ -180,16 +200,32 @@ def test_what_takes_one_image_is_refused_before_anything_is_asked(bench: Bench, 
 
     (tmp_path / "conf" / "probe").mkdir(parents=True)
     (tmp_path / "conf" / "probe" / "work.yaml").write_text(WORDS)
-    frame = pairs(bench).rename(columns={
-        "file": "image", "id": "item", "named": "field_named", "person": "subject", "file_b": "image_b",
-        "person_b": "subject_b",
-    }).drop(columns="other")  # fmt: skip
+    frame = (
+        pairs(bench)
+        .rename(
+            columns={
+                "file": "image",
+                "id": "item",
+                "named": "field_named",
+                "person": "subject",
+                "file_b": "image_b",
+                "person_b": "subject_b",
+            }
+        )
+        .drop(columns="other")
+    )
     with pytest.raises(Fp2Error, match="takes one image in question 'work', and the items have two"):
         package.evaluate(
-            model=package.FunctionModel(model, "mine", "1"), data=frame, image_root=bench.pictures, probes="work",
-            cuts="gender", scorers="valence", root=bench.root, progress=False,
+            model=package.FunctionModel(model, "mine", "1"),
+            data=frame,
+            image_root=bench.pictures,
+            probes="work",
+            cuts="gender",
+            scorers="valence",
+            root=bench.root,
+            progress=False,
             overrides=[f"hydra.searchpath=[file://{tmp_path / 'conf'}]", "report=none"],
-        )  # fmt: skip
+        )
 
 
 def test_a_second_image_that_is_missing_fails_its_item_only(bench: Bench, tmp_path: Path) -> None:

@@ -226,12 +226,19 @@ def every_choice(groups: dict[str, dict[str, list[str]]]) -> list[tuple[str, ...
     """Return one set of overrides for each choice of each group that decides a result."""
     rooted = ("data.root=/data",)
     needs = {
-        "data": {"fhibe": rooted, "fhibe_faces": rooted, "gras": rooted, "fairface": rooted, "utkface": rooted,
-                 "folder": rooted, "hf": (*rooted, "data.columns={image: image}"),
-                 "table": ("data.path=/data/p.csv", "data.columns={image: file}"),
-                 "counterfactual": ("data.path=/data/p.csv", "data.columns={image: file, set_id: s}")},
+        "data": {
+            "fhibe": rooted,
+            "fhibe_faces": rooted,
+            "gras": rooted,
+            "fairface": rooted,
+            "utkface": rooted,
+            "folder": rooted,
+            "hf": (*rooted, "data.columns={image: image}"),
+            "table": ("data.path=/data/p.csv", "data.columns={image: file}"),
+            "counterfactual": ("data.path=/data/p.csv", "data.columns={image: file, set_id: s}"),
+        },
         "experiment": {name: rooted for name in EXPERIMENTS},
-    }  # fmt: skip
+    }
     out: list[tuple[str, ...]] = [()]
     for group in ("analysis", "cut", "data", "experiment", "model", "probe", "scorer", "task", "variant"):
         for name in groups[group]:

@@ -16,18 +16,24 @@ LABELS = (
 def _rows(shift: float) -> list[Point]:
     values = (0.1, -0.2, 0.35, None, 0.05)
     return [
-        Point(None, label) if value is None else
-        Point(value + shift, label, low=value + shift - 0.1, high=value + shift + 0.125, filled=value > 0)
+        Point(None, label)
+        if value is None
+        else Point(value + shift, label, low=value + shift - 0.1, high=value + shift + 0.125, filled=value > 0)
         for label, value in zip(LABELS, values, strict=True)
-    ]  # fmt: skip
+    ]
 
 
 def _plane(shift: float) -> list[Point]:
     return [
-        Point(None if place == 3 else shift + 0.05 * place, x=float(place * place), low=shift, high=shift + 0.4,
-              filled=place % 2 == 0)
+        Point(
+            None if place == 3 else shift + 0.05 * place,
+            x=float(place * place),
+            low=shift,
+            high=shift + 0.4,
+            filled=place % 2 == 0,
+        )
         for place in range(8)
-    ]  # fmt: skip
+    ]
 
 
 def _bins(height: float) -> list[Point]:

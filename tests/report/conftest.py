@@ -138,12 +138,17 @@ def make_results(
         }
         for c, gs in GROUPS.items()
         for g, n in gs.items()
-    ]  # fmt: skip
+    ]
     scorers = [
-        {"name": s, "version": "1", "higher_is_better": higher, "value_range": bounds,
-         "lexicon": {"name": s, "sha256": "f" * 64}}
+        {
+            "name": s,
+            "version": "1",
+            "higher_is_better": higher,
+            "value_range": bounds,
+            "lexicon": {"name": s, "sha256": "f" * 64},
+        }
         for s, (higher, bounds, _) in SCORERS.items()
-    ]  # fmt: skip
+    ]
     analysis = {"alpha": 0.05, "n_permutations": 10000, "n_bootstrap": 2000, "min_subjects": 10, "correction": "holm"}
     smallest = {s: effect for s, (_, _, effect) in SCORERS.items()}
     said = {probe: (1, 0.0, True) if (probe, seed) == silent else (41, 3.4, False) for probe in PROBES}

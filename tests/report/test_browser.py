@@ -389,8 +389,9 @@ def test_the_first_screen_has_a_chart_and_few_words(
     with Opened(browser, addresses[name], width, "light") as one:
         top = one.page.locator("main svg").first.bounding_box()["y"]
         assert top < height
-        words = one.page.evaluate("document.querySelector('header').innerText + "
-                                  "document.querySelector('main section').innerText").split()  # fmt: skip
+        words = one.page.evaluate(
+            "document.querySelector('header').innerText + document.querySelector('main section').innerText"
+        ).split()
         assert len(words) <= 250
         assert len(one.page.inner_text("body").split()) <= 900
         assert one.page.evaluate("document.documentElement.scrollHeight") / height <= (9 if width == 390 else 6)
@@ -448,8 +449,9 @@ def test_the_view_compares_two_groups_by_keyboard(browser: Any, addresses: dict[
 def test_a_chart_draws_the_numbers_it_holds(browser: Any, addresses: dict[str, str]) -> None:
     """The centres of the points, back on the scale of the axis, are the disparities of the row."""
     with Opened(browser, addresses["dashboard"], WIDTHS[-1], "light") as one:
-        charts = [json.loads(figure.get_attribute("data-chart"))
-                  for figure in one.page.locator("[data-chart]:visible").all()]  # fmt: skip
+        charts = [
+            json.loads(figure.get_attribute("data-chart")) for figure in one.page.locator("[data-chart]:visible").all()
+        ]
         place = next(n for n, chart in enumerate(charts) if chart["kind"] == "intervals")
         radar, intervals = charts[0], charts[place]
         centres = "all => all.map(e => [Number(e.getAttribute('cx')), Number(e.getAttribute('cy'))])"
@@ -488,8 +490,9 @@ def assert_linear(pixels: Any, values: Any) -> None:
 def test_every_kind_of_chart_draws_its_numbers(browser: Any, addresses: dict[str, str], width: int) -> None:
     with Opened(browser, addresses["charts"], width, "light") as one:
         section = {kind: one.page.locator(f"section[aria-labelledby='h-{kind}']") for kind in ChartKind}
-        points = {kind: [p for s in chart.series for p in s.points if p.value is not None]
-                  for kind, chart in CHARTS.items()}  # fmt: skip
+        points = {
+            kind: [p for s in chart.series for p in s.points if p.value is not None] for kind, chart in CHARTS.items()
+        }
         for kind in (ChartKind.INTERVALS, ChartKind.LINES, ChartKind.POINTS):
             centres = section[kind].locator(".point circle").evaluate_all(CENTRES)
             values = [p.value for p in points[kind]]

@@ -52,8 +52,9 @@ def test_the_readable_passport_and_the_leaderboard_say_the_same(runs: tuple[Benc
         assert said in " ".join(page.read_text(encoding="utf-8").split())
     rows = rank(summary for run in (plain, planted) for summary in summarise(run.results))
     assert {row.run_id: marks_of(row) for row in rows} == {
-        plain.run_id: ["simulated without effects"], planted.run_id: ["positive control"],
-    }  # fmt: skip
+        plain.run_id: ["simulated without effects"],
+        planted.run_id: ["positive control"],
+    }
 
 
 @pytest.mark.parametrize(

@@ -27,8 +27,11 @@ def axes_of(kind: ChartKind) -> Any:
 
 
 def markers(axes: Any) -> list[tuple[float, float]]:
-    return [(line.get_xdata()[0], line.get_ydata()[0]) for line in axes.lines
-            if len(line.get_xdata()) == 1 and line.get_marker() not in ("x", "None")]  # fmt: skip
+    return [
+        (line.get_xdata()[0], line.get_ydata()[0])
+        for line in axes.lines
+        if len(line.get_xdata()) == 1 and line.get_marker() not in ("x", "None")
+    ]
 
 
 def test_points_lie_at_their_values() -> None:
@@ -72,8 +75,13 @@ def test_charts_of_one_file_are_its_panels(results: dict[str, Any], tmp_path: Pa
     empty = Chart(ChartKind.BARS, "none", "None", [Series([])])
     paths = list(write_charts([*CHARTS.values(), empty], results, tmp_path))
     assert [path.name for path in paths] == [
-        "rows.png", "plane.svg", "points.png", "histogram.png", "heat.png", "radar.png",
-    ]  # fmt: skip
+        "rows.png",
+        "plane.svg",
+        "points.png",
+        "histogram.png",
+        "heat.png",
+        "radar.png",
+    ]
     assert [len(figure.axes) for figure in caught] == [2, 1, 1, 1, 2, 1]  # a heat map has a colour bar
     texts = [text.get_text() for text in caught[0].texts]
     assert [text.count("How to read rows.") for text in texts].count(1) == 1

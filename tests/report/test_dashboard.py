@@ -250,9 +250,11 @@ def test_a_disparity_that_is_not_significant_names_no_group_in_bold(results: dic
 
 def test_the_page_says_on_whom_under_which_terms_and_by_whom(results: dict[str, Any]) -> None:
     results["dataset"] |= {
-        "terms": "CC0 1.0", "caution": "The people are drawings.", "scales": {"skin_tone": "Fitzpatrick"},
+        "terms": "CC0 1.0",
+        "caution": "The people are drawings.",
+        "scales": {"skin_tone": "Fitzpatrick"},
         "without_value": {"region": 3, "pronoun": 0},
-    }  # fmt: skip
+    }
     html = render_dashboard(results, [], [], key_id="ab12" * 16)
     head = html.split("<header>")[1].split("</header>")[0]
     assert "The people are drawings." in head

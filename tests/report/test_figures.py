@@ -39,8 +39,12 @@ def words_of(figure: Figure) -> list[tuple[str, Any]]:
         warnings.filterwarnings("ignore", message="Glyph .* missing")
         figure.canvas.draw()
     every = [axis for axes in figure.axes for axis in (axes.xaxis, axes.yaxis)]
-    unseen = {tick.label1 for axis in every for tick in axis.get_major_ticks()
-              if not min(axis.get_view_interval()) <= tick.get_loc() <= max(axis.get_view_interval())}  # fmt: skip
+    unseen = {
+        tick.label1
+        for axis in every
+        for tick in axis.get_major_ticks()
+        if not min(axis.get_view_interval()) <= tick.get_loc() <= max(axis.get_view_interval())
+    }
     found = (t for t in figure.findobj(Text) if t.get_visible() and t.get_text().strip() and t not in unseen)
     boxes = [(t.get_text(), t.get_window_extent()) for t in found]
     return [(text, box) for text, box in boxes if box.width > 0]

@@ -51,11 +51,15 @@ def test_runs_of_different_kinds_share_no_table(results: dict[str, Any], other_r
     elsewhere = other_results | {"dataset": other_results["dataset"] | {"name": "elsewhere"}, "run_id": "e"}
     own = [board for board in boards(leaderboard([results, other_results, elsewhere])) if board.cut == "age"]
     assert [board.label for board in own] == [
-        "valence by age on elsewhere", "valence by age on peeps", "valence by age on peeps",
-    ]  # fmt: skip
+        "valence by age on elsewhere",
+        "valence by age on peeps",
+        "valence by age on peeps",
+    ]
     assert [[(as_cell(row.cells[1]).value, as_cell(row.cells[0]).detail) for row in board.rows] for board in own] == [
-        [(1, "partial")], [(1, "partial")], [(1, "positive control")],
-    ]  # fmt: skip
+        [(1, "partial")],
+        [(1, "partial")],
+        [(1, "positive control")],
+    ]
 
 
 def test_runs_on_changed_images_are_ranked_among_themselves(

@@ -14,15 +14,27 @@ CUT = Cut("region", ("region",))
 def tables(n: int = 40) -> RunTables:
     """People of two groups of 12 or more and one of 4; every fifth answer a refusal."""
     regions = ["N" if i < 20 else "S" if i < n - 4 else "W" for i in range(n)]
-    people = pd.DataFrame({
-        "image_id": [f"i{i}" for i in range(n)], "subject_id": [f"s{i}" for i in range(n)], "set_id": None,
-        "attr_region": [[region] for region in regions],
-    })  # fmt: skip
-    frame = pd.DataFrame({
-        "response_key": [f"{(i * 7919) % 1009:04d}" for i in range(n)], "image_id": people["image_id"],
-        "subject_id": people["subject_id"], "variant": "original", "question_id": "trust", "probe": "trust",
-        "text": [f"text {i}" for i in range(n)], "status": "answered", "refused": [i % 5 == 0 for i in range(n)],
-    })  # fmt: skip
+    people = pd.DataFrame(
+        {
+            "image_id": [f"i{i}" for i in range(n)],
+            "subject_id": [f"s{i}" for i in range(n)],
+            "set_id": None,
+            "attr_region": [[region] for region in regions],
+        }
+    )
+    frame = pd.DataFrame(
+        {
+            "response_key": [f"{(i * 7919) % 1009:04d}" for i in range(n)],
+            "image_id": people["image_id"],
+            "subject_id": people["subject_id"],
+            "variant": "original",
+            "question_id": "trust",
+            "probe": "trust",
+            "text": [f"text {i}" for i in range(n)],
+            "status": "answered",
+            "refused": [i % 5 == 0 for i in range(n)],
+        }
+    )
     scores = pd.DataFrame({"response_key": frame["response_key"], "scorer": "valence", "value": range(n)})
     return RunTables(people, RowAnswers(frame), scores)
 

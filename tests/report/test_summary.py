@@ -35,8 +35,9 @@ def test_the_largest_differences_are_said_with_their_interval_and_direction(resu
     assert f"answers about {largest['best_group']}" in said[0]
     assert f"by {largest['pair_gap'] if largest.get('pair_gap') is not None else largest['raw']:.3f}" in said[0]
     counts = [line for line in said if "more difference" in line]
-    assert counts == ([f"{len(significant) - 2} more differences are significant in valence."]
-                      if len(significant) > 3 else counts)  # fmt: skip
+    assert counts == (
+        [f"{len(significant) - 2} more differences are significant in valence."] if len(significant) > 3 else counts
+    )
 
 
 def test_of_a_score_where_higher_is_worse_the_worst_group_scores_higher(results: Results) -> None:
@@ -82,8 +83,11 @@ def test_the_quoted_answers_have_the_median_value_of_their_group_and_are_no_refu
     for n, row in enumerate(sample):
         row["image"] = f"key{n}"
     copies = {"key1": "data:image/jpeg;base64,AA=="}
-    (quotes,) = [table for table in tables(summary(results, sample, picture=lambda key: copies.get(key, "")))
-                 if table.name == "quotes"]  # fmt: skip
+    (quotes,) = [
+        table
+        for table in tables(summary(results, sample, picture=lambda key: copies.get(key, "")))
+        if table.name == "quotes"
+    ]
     assert [as_cell(row.cells[0]).picture for row in quotes.rows] == [copies["key1"], ""]
     assert [as_cell(row.cells[1]).value for row in quotes.rows] == ["“near worst”", "“near best”"]
     one_group = [one for one in sample if largest["worst_group"] in one["groups"].values()]

@@ -129,7 +129,9 @@ def test_a_run_without_its_primary_scorer_shows_the_first_one_it_has(results: di
 def test_model_calls_are_explained(results: dict[str, Any]) -> None:
     from fp2.report.reading import calls_words
 
-    for n, words in ((27, "27 model calls (a batch is one; repeated attempts and checks count)"),
-                     (1, "1 model call (a batch is one; repeated attempts and checks count)"),
-                     (0, "0 model calls")):  # fmt: skip
+    for n, words in (
+        (27, "27 model calls (a batch is one; repeated attempts and checks count)"),
+        (1, "1 model call (a batch is one; repeated attempts and checks count)"),
+        (0, "0 model calls"),
+    ):
         assert calls_words({"answers": {"model_calls": n}}) == words

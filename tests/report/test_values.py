@@ -74,9 +74,17 @@ def test_every_renderer_formats_a_table_alike() -> None:
     assert "<bdi>a&lt;b&gt;</bdi>" in html
     assert 'data-value="0.25"' in html
     assert records(table) == [
-        {"Group": "a<b>", "Subjects": 30, "Mean": 0.25, "Mean low": 0.125, "Mean high": 0.375, "p": 0.0004,
-         "Verdict": "no_difference_found", "Refused": 0.1234}
-    ]  # fmt: skip
+        {
+            "Group": "a<b>",
+            "Subjects": 30,
+            "Mean": 0.25,
+            "Mean low": 0.125,
+            "Mean high": 0.375,
+            "p": 0.0004,
+            "Verdict": "no_difference_found",
+            "Refused": 0.1234,
+        }
+    ]
 
 
 @given(st.integers(0, 9))
@@ -120,9 +128,12 @@ def test_the_name_of_a_small_group_that_stands_out_is_hidden_and_terminal_tables
 def test_explanations_are_folded_once_and_findings_are_not_repeated() -> None:
     finding = Finding("valence by region", True, "biased")
     values: list[Value] = [
-        Sentence("First explanation.", Weight.DETAIL), Sentence(["Worst for ", Name("<x>"), Strong("now"), "."]),
-        Sentence("Second explanation.", Weight.DETAIL), Sentence("Careful.", Weight.WARNING), Part("All", [finding]),
-    ]  # fmt: skip
+        Sentence("First explanation.", Weight.DETAIL),
+        Sentence(["Worst for ", Name("<x>"), Strong("now"), "."]),
+        Sentence("Second explanation.", Weight.DETAIL),
+        Sentence("Careful.", Weight.WARNING),
+        Part("All", [finding]),
+    ]
     html = str(render_values(values, 10))
     assert html.count("<details") == 1
     assert html.index("Careful.") < html.index("First explanation.") < html.index("Second explanation.")

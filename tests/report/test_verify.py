@@ -90,16 +90,28 @@ NO_FORM = "not valid: no Ed25519 key, no signature, or a payload type other than
 @pytest.mark.parametrize(
     ("tampered", "line"),
     [
-        ("", ""), ("file", "changed or missing: results.json"), ("missing", "changed or missing: results.json"),
-        ("payload", NO_SIGNATURE), ("signature", NO_SIGNATURE),
-        ("type", NO_FORM), ("type edited", NO_FORM), ("type put back", NO_SIGNATURE), ("key", NO_SIGNATURE),
-        ("kind of key", NO_FORM), ("no signatures", NO_FORM),
+        ("", ""),
+        ("file", "changed or missing: results.json"),
+        ("missing", "changed or missing: results.json"),
+        ("payload", NO_SIGNATURE),
+        ("signature", NO_SIGNATURE),
+        ("type", NO_FORM),
+        ("type edited", NO_FORM),
+        ("type put back", NO_SIGNATURE),
+        ("key", NO_SIGNATURE),
+        ("kind of key", NO_FORM),
+        ("no signatures", NO_FORM),
     ],
-)  # fmt: skip
+)
 def test_the_verifier_without_fp2(
-    passport: Path, key: SigningKey, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str], tampered: str, line: str,
-) -> None:  # fmt: skip
+    passport: Path,
+    key: SigningKey,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tampered: str,
+    line: str,
+) -> None:
     public, envelope = key.public_path, json.loads(passport.read_text())
     if tampered == "file":
         (passport.parent / "results.json").write_text("{}")

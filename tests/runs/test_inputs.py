@@ -57,13 +57,14 @@ def test_a_run_most_of_whose_images_cannot_be_read_ends_before_anything_is_asked
     ("words", "said"),
     [
         pytest.param(
-            ["probe=attention_plain", "scorer=attention", "model=peeps_vlm"], "no two-person image with a box for each",
+            ["probe=attention_plain", "scorer=attention", "model=peeps_vlm"],
+            "no two-person image with a box for each",
             marks=pytest.mark.package(name="attention"),
         ),
         (["data.limit=0"], "0 is not at least 1"),
         (["data.ids=[nothing]"], "nothing"),
     ],
-)  # fmt: skip
+)
 def test_a_data_set_without_what_is_asked_about_is_one_line(bench: Bench, words: list[str], said: str) -> None:
     with pytest.raises(Fp2Error, match=said) as caught:
         bench.run(*words)
@@ -128,7 +129,7 @@ def test_what_needs_no_answer_is_said_before_asking_and_once(
             marks=pytest.mark.package(name="gras"),
         ),
     ],
-)  # fmt: skip
+)
 def test_drawn_people_are_checked_before_they_are_drawn(
     bench: Bench, words: list[str], said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -54,8 +54,12 @@ def test_counts_rates_refusals_and_errors_by_kind(tmp_path: Path) -> None:
         live.tick(3, 2)
         facts = live.facts()
     assert {name: facts[name] for name in ("planned", "done", "failed", "refused", "errors")} == {
-        "planned": 10, "done": 7, "failed": 2, "refused": 1, "errors": {"timeout": 2},
-    }  # fmt: skip
+        "planned": 10,
+        "done": 7,
+        "failed": 2,
+        "refused": 1,
+        "errors": {"timeout": 2},
+    }
     assert facts["seconds_left"] == pytest.approx(3 / facts["answers_per_second"])
     assert facts["tokens_per_second"] / facts["answers_per_second"] == pytest.approx(8 / 5)
     done, planned, line = shown[-1]
@@ -96,15 +100,23 @@ def test_a_run_says_all_its_stages_and_counts_refusals_as_its_results_do(
 
     monkeypatch.setattr(LiveRun, "_write", spy)
     run = package.evaluate(
-        model=lambda image, question: REFUSAL, data="table",
+        model=lambda image, question: REFUSAL,
+        data="table",
         overrides=[word for word in bench.words() if not word.startswith(("model=", "data=", "scorer="))],
-        root=bench.root, progress=False,
-    )  # fmt: skip
+        root=bench.root,
+        progress=False,
+    )
     assert said[-1]["refused"] == run.results["answers"]["refused"] > 0
     stages = list(dict.fromkeys(facts["stage"] for facts in said))
     assert stages == [
-        "Reading the data", "Reading the images", "Asking function", "Scoring", "Comparing groups",
-        "Writing the report", "Logging the run", "Checking the run",
-    ]  # fmt: skip
+        "Reading the data",
+        "Reading the images",
+        "Asking function",
+        "Scoring",
+        "Comparing groups",
+        "Writing the report",
+        "Logging the run",
+        "Checking the run",
+    ]
     assert said[-1]["run_id"] == run.run_id
     assert not (run.folder / LIVE).exists()

@@ -47,7 +47,7 @@ def test_overrides_lose_their_paths() -> None:
         ("probe.templates={A: '/ {trait}?'}", "probe.templates={A: '/ {trait}?'}"),
         ("data.columns={image: file}", "data.columns={image: file}"),
     ],
-)  # fmt: skip
+)
 def test_a_path_inside_an_inline_value_is_not_published(given: str, left: str) -> None:
     assert overrides_without_places([given]) == [left]
 

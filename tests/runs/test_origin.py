@@ -73,10 +73,14 @@ def test_the_runs_of_a_project_are_its_own_wherever_their_folder_lies_and_no_cha
     text = (moved / "config.yaml").read_text(encoding="utf-8")
     signature = text.splitlines()[-1]
     changed = (
-        text.replace("seed: 20260101", "seed: 20260102"), text.replace(signature, ""), text + "\nseed: 7\n",
+        text.replace("seed: 20260101", "seed: 20260102"),
+        text.replace(signature, ""),
+        text + "\nseed: 7\n",
         text.replace(signature, f"{signature[:-1]}0" if signature[-1] != "0" else f"{signature[:-1]}1"),
-        f"{text}{signature}\n", text.replace(signature, "# signed by the project that wrote it: é"), "",
-    )  # fmt: skip
+        f"{text}{signature}\n",
+        text.replace(signature, "# signed by the project that wrote it: é"),
+        "",
+    )
     for other in changed:
         (moved / "config.yaml").write_text(other, encoding="utf-8")
         assert not is_own(moved, here), other[-200:]
@@ -134,11 +138,13 @@ def test_code_that_a_foreign_run_names_is_not_imported_until_it_is_stated_again(
     [
         pytest.param(command, target, marks=package_marks(command))
         for command, target in (
-            ("rerun", "os:system"), ("rescore", "subprocess:Popen"), ("label", "os:path"),
+            ("rerun", "os:system"),
+            ("rescore", "subprocess:Popen"),
+            ("label", "os:path"),
             ("multiverse", "fp2.cli:main"),
         )
     ],
-)  # fmt: skip
+)
 def test_what_is_no_scorer_is_refused_before_it_is_called(
     command: str, target: str, finished: Bench, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -215,11 +221,15 @@ def test_no_command_imports_what_a_foreign_run_names(
         (folder / "results.json").write_text(results, encoding="utf-8")
         shutil.copytree(folder, finished.outputs / f"from-elsewhere-{place}")
         stands_for = {
-            "RUN": str(folder), "RUN/passport.json": str(folder / "passport.json"), "SUBJECT": subject,
-            "OUT": str(tmp_path / f"out{place}"), "PRIVATE": str(keys / "passport_key.pem"),
-            "PUBLIC": str(keys / "passport_key.pub.pem"), "STORE": str(finished.store),
+            "RUN": str(folder),
+            "RUN/passport.json": str(folder / "passport.json"),
+            "SUBJECT": subject,
+            "OUT": str(tmp_path / f"out{place}"),
+            "PRIVATE": str(keys / "passport_key.pem"),
+            "PUBLIC": str(keys / "passport_key.pub.pem"),
+            "STORE": str(finished.store),
             "OWN": str(finished.outputs / "one"),
-        }  # fmt: skip
+        }
         words = [stands_for.get(word, word) for word in SETTINGS.get(names, ["RUN"])]
         status = fp2(*names.split(), *words, *(finished.paths if names not in NO_SETTINGS else ()))
         said = capsys.readouterr()
@@ -295,8 +305,14 @@ def test_a_judge_of_a_foreign_run_asks_nobody_until_it_is_stated_again(
     monkeypatch.setenv("SECRET", SECRET)
 
     def change(plain: Any) -> None:
-        judge = {"target": "fp2.scorers.judge:Judge", "id": "m", "base_url": server.url, "api_key_env": "SECRET",
-                 "attempts": 1, "timeout": 5}  # fmt: skip
+        judge = {
+            "target": "fp2.scorers.judge:Judge",
+            "id": "m",
+            "base_url": server.url,
+            "api_key_env": "SECRET",
+            "attempts": 1,
+            "timeout": 5,
+        }
         plain["scorer"]["judge"] = judge
 
     folder = foreign(finished, change)
@@ -350,13 +366,22 @@ def test_a_run_that_is_repeated_does_not_pass_on_what_a_foreign_run_names(
 ) -> None:
     """The repeated run is the project's own: what is in it must have been typed here."""
     words = (
-        "model=planted", "model.name=${oc.env:SECRET}", "hydra.searchpath=[file:///tmp]", "data=../../../etc/x",
-        "scorer.valence={target: 'fp2_trap:Scorer'}", "scorer.valence={target:fp2_trap:Scorer}",
-        "+scorer.valence.target='fp2_trap:Scorer'", "++probe.options.supplements=extend_list(fp2_trap:X)",
-        "scorer.valence.target=str(fp2_trap:Scorer)", "scorer.valence.target=fp2_trap:A,fp2_trap:B",
-        "probe.protocol=fp2_trap:Protocol", "model.truth=/etc/passwd",
-        "model.trust_remote_code=true", "model.base_url=http://evil.example", "seed=20260101",
-    )  # fmt: skip
+        "model=planted",
+        "model.name=${oc.env:SECRET}",
+        "hydra.searchpath=[file:///tmp]",
+        "data=../../../etc/x",
+        "scorer.valence={target: 'fp2_trap:Scorer'}",
+        "scorer.valence={target:fp2_trap:Scorer}",
+        "+scorer.valence.target='fp2_trap:Scorer'",
+        "++probe.options.supplements=extend_list(fp2_trap:X)",
+        "scorer.valence.target=str(fp2_trap:Scorer)",
+        "scorer.valence.target=fp2_trap:A,fp2_trap:B",
+        "probe.protocol=fp2_trap:Protocol",
+        "model.truth=/etc/passwd",
+        "model.trust_remote_code=true",
+        "model.base_url=http://evil.example",
+        "seed=20260101",
+    )
     folder = foreign(finished, overrides=yaml.safe_dump(list(words)))
     kept = ["model=planted", "seed=20260101"]
     assert logged_overrides(folder, finished.config()) == kept
@@ -371,9 +396,11 @@ def test_a_run_that_is_repeated_does_not_pass_on_what_a_foreign_run_names(
 @pytest.mark.parametrize(
     "text",
     [
-        "- !!python/object/apply:os.system ['touch {marker}']", "a: &a [*a]", "\x00",
+        "- !!python/object/apply:os.system ['touch {marker}']",
+        "a: &a [*a]",
+        "\x00",
     ],
-)  # fmt: skip
+)
 @pytest.mark.parametrize("name", ["config", "overrides"])
 def test_files_that_are_not_plain_data_are_one_line(
     name: str, text: str, finished: Bench, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -402,20 +429,37 @@ def test_what_counts_as_outside(finished: Bench) -> None:
         "scorer": {"judge": {"target": "fp2.scorers.judge:Judge", "id": "qwen:7b", "rubric": "valence", "more": "m:C"}},
         "probe": {"protocol": "fingerprint", "probes": {"p": {"text": "/ see http://a, or os:system"}}},
         "task": {"name": "ask", "files": {"x": "data/x.csv", "y": "\x00/.."}},
-        "paths": {"root": "/"}, "tracking": {"uri": "http://h"}, "report": {"x": "/"}, "seed": 3,
-    }  # fmt: skip
-    outside = {"model.truth", "model.adapter", "engine.answers", "engine.url", "engine.options.k", "scorer.judge.more",
-               "task.files.y"}  # fmt: skip
+        "paths": {"root": "/"},
+        "tracking": {"uri": "http://h"},
+        "report": {"x": "/"},
+        "seed": 3,
+    }
+    outside = {
+        "model.truth",
+        "model.adapter",
+        "engine.answers",
+        "engine.url",
+        "engine.options.k",
+        "scorer.judge.more",
+        "task.files.y",
+    }
     assert named(plain, finished) == outside
     asks = {
         "model": {"trust_remote_code": True, "pickled_weights": "yes", "api_key_env": "HOME", "base_url": ["http://h"]},
-        "engine": {"ray": {"address": "h:1"}}, "scorer": {"x": {"api_key_env": "A"}},
-    }  # fmt: skip
+        "engine": {"ray": {"address": "h:1"}},
+        "scorer": {"x": {"api_key_env": "A"}},
+    }
     assert named(asks, finished) == {"model.base_url"}
     assert named(asks, finished, "scorer") == {"model.base_url", "scorer.x.api_key_env"}
     every = named(asks, finished, "model", "engine", "scorer")
-    assert every == {"model.trust_remote_code", "model.pickled_weights", "model.api_key_env", "model.base_url",
-                     "engine.ray.address", "scorer.x.api_key_env"}  # fmt: skip
+    assert every == {
+        "model.trust_remote_code",
+        "model.pickled_weights",
+        "model.api_key_env",
+        "model.base_url",
+        "engine.ray.address",
+        "scorer.x.api_key_env",
+    }
 
 
 def test_a_foreign_run_accepts_no_terms_of_use(finished: Bench) -> None:

@@ -34,8 +34,9 @@ def test_a_drawing_is_copied_small_and_an_image_of_people_never(bench: Bench) ->
 
 @pytest.mark.package(name="withdrawal")
 def test_a_page_has_the_drawings_of_its_quotes_until_a_person_is_purged(bench: Bench) -> None:
-    run = bench.run(*DRAWN, SEEN, "report=default", "report.figures=false", "analysis.min_subjects=4",
-                    "report.suppress_below=3")  # fmt: skip
+    run = bench.run(
+        *DRAWN, SEEN, "report=default", "report.figures=false", "analysis.min_subjects=4", "report.suppress_below=3"
+    )
     assert any(row["significant"] for row in results_of(run.folder)["disparities"])
     config = bench.config(*DRAWN)
     people = load_configured(config, Progress(quiet=True)).people

@@ -86,15 +86,27 @@ def test_yes_no_upper_ends_are_newcombes_at_the_effective_number_of_answers():
     """One image a subject: plain Wilson limits; in two groups that never say yes, of the number of subjects."""
     y = np.r_[np.ones(12), np.zeros(28), np.ones(3), np.zeros(27)]
     row = disparity(
-        y, np.repeat(["a", "b"], [40, 30]), range(70), n_permutations=99, n_bootstrap=0, seed=0, value_range=(0, 1),
+        y,
+        np.repeat(["a", "b"], [40, 30]),
+        range(70),
+        n_permutations=99,
+        n_bootstrap=0,
+        seed=0,
+        value_range=(0, 1),
         yes_no=True,
-    )  # fmt: skip
+    )
     (a, b), z = (proportion_confint(k, n, method="wilson") for k, n in ((12, 40), (3, 30))), 12 / 40 - 3 / 30
     assert row.ci_high == pytest.approx(z + math.hypot(a[1] - 12 / 40, 3 / 30 - b[0]))
     silent = disparity(
-        np.r_[np.zeros(60), np.ones(2), np.zeros(58)], np.repeat(["a", "b"], 60), np.repeat(np.arange(40), 3),
-        n_permutations=99, n_bootstrap=0, seed=0, value_range=(0, 1), yes_no=True,
-    )  # fmt: skip
+        np.r_[np.zeros(60), np.ones(2), np.zeros(58)],
+        np.repeat(["a", "b"], 60),
+        np.repeat(np.arange(40), 3),
+        n_permutations=99,
+        n_bootstrap=0,
+        seed=0,
+        value_range=(0, 1),
+        yes_no=True,
+    )
     assert silent.ci_high > proportion_confint(0, 20, method="wilson")[1]
 
 

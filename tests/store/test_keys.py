@@ -130,8 +130,14 @@ def test_keys_of_many_stimuli_are_those_of_each(text: str, pixels: str, params: 
     keys = ResponseKeys(ENGINE, questions, methods, Decoding(seed=3)).of(pixels, "blurred", params, params)
     assert [keys[:32].hex(), keys[32:].hex()] == [
         response_key(
-            engine=ENGINE, method=method, question=question, pixel_sha256=pixels, variant="blurred",
-            variant_params=params, decoding=Decoding(seed=3), task_identity=params,
+            engine=ENGINE,
+            method=method,
+            question=question,
+            pixel_sha256=pixels,
+            variant="blurred",
+            variant_params=params,
+            decoding=Decoding(seed=3),
+            task_identity=params,
         )
         for question, method in zip(questions, methods, strict=True)
-    ]  # fmt: skip
+    ]

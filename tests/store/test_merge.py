@@ -113,8 +113,12 @@ def test_answers_are_copied_from_a_seed_that_cannot_be_written(two: tuple[Path, 
         take_answers(store, KEYS)
         found = store.get_many(KEYS)
         assert {key: answer.text for key, answer in found.items()} == {
-            KEYS[0]: "both", KEYS[1]: "mine", KEYS[2]: "of 2", KEYS[3]: "Yes", KEYS[4]: "Yes",
-        }  # fmt: skip
+            KEYS[0]: "both",
+            KEYS[1]: "mine",
+            KEYS[2]: "of 2",
+            KEYS[3]: "Yes",
+            KEYS[4]: "Yes",
+        }
         assert store.get_failures(KEYS) == {}
     assert two[1].read_bytes() == before
     with pytest.raises(Fp2Error, match="no response store"):

@@ -63,13 +63,19 @@ def database() -> Iterator[str]:
     port, data = free_port(), folder / "data"
     with_password = ["-A", "scram-sha-256", f"--pwfile={secret}"]
     subprocess.run(
-        [INITDB, "-D", data, "-U", "fp2", "--no-sync", *with_password], check=True, capture_output=True, user=user,
+        [INITDB, "-D", data, "-U", "fp2", "--no-sync", *with_password],
+        check=True,
+        capture_output=True,
+        user=user,
         cwd=folder,
-    )  # fmt: skip
+    )
     server = subprocess.Popen(
-        [INITDB.with_name("postgres"), "-D", data, "-p", str(port), "-k", folder, "-h", "127.0.0.1", "-F"], user=user,
-        cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
+        [INITDB.with_name("postgres"), "-D", data, "-p", str(port), "-k", folder, "-h", "127.0.0.1", "-F"],
+        user=user,
+        cwd=folder,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
     try:
         until = time.monotonic() + 30
         while not _answers(port) and time.monotonic() < until:
@@ -155,10 +161,26 @@ def served(destination: str, cwd: Path, **env: str) -> Iterator[str]:
     address = f"http://127.0.0.1:{free_port()}"
     off = {"MLFLOW_DISABLE_TELEMETRY": "true", "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
     server = subprocess.Popen(
-        [sys.executable, "-m", "mlflow", "server", "--serve-artifacts", "--artifacts-destination", destination,
-         "--host", "127.0.0.1", "--port", address.rpartition(":")[2], "--workers", "1"],
-        env={**os.environ, **off, **env}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=cwd,
-    )  # fmt: skip
+        [
+            sys.executable,
+            "-m",
+            "mlflow",
+            "server",
+            "--serve-artifacts",
+            "--artifacts-destination",
+            destination,
+            "--host",
+            "127.0.0.1",
+            "--port",
+            address.rpartition(":")[2],
+            "--workers",
+            "1",
+        ],
+        env={**os.environ, **off, **env},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        cwd=cwd,
+    )
     try:
         until = time.monotonic() + 300
         while time.monotonic() < until:

@@ -260,8 +260,10 @@ def test_a_run_killed_while_the_store_is_created_costs_nothing(bench: Bench) -> 
     assert outcome.exit_status == 0
     assert client_of(bench).get_run(outcome.run_id).info.status == "FINISHED"
     assert {path.name for path in (bench.root / "mlruns").glob("*mlflow.db*")} <= {
-        "mlflow.db", "mlflow.db-wal", "mlflow.db-shm"
-    }  # fmt: skip
+        "mlflow.db",
+        "mlflow.db-wal",
+        "mlflow.db-shm",
+    }
 
 
 @pytest.mark.thorough
@@ -412,9 +414,11 @@ def test_the_printed_links_open_the_runs_in_the_ui(
         assert not set(link) & set('[]" ')
         assert fp2("ui", outcome.run_id, *bench.paths) == 0  # the UI runs: its links, and no second server
         assert capsys.readouterr().out.split() == ["MLflow", charts, "run", places_of(config, outcome)["MLflow"]]
-        page = stack.enter_context(sync_playwright()).chromium.launch(
-            executable_path=CHROMIUM, args=["--no-sandbox"]
-        ).new_page()  # fmt: skip
+        page = (
+            stack.enter_context(sync_playwright())
+            .chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+            .new_page()
+        )
         page.goto(link)
         page.get_by_text("Comparing 2 Runs").first.wait_for()
         for one in (outcome, other):
@@ -452,8 +456,11 @@ def test_more_metrics_than_one_request_takes() -> None:
         "cuts": ["c0"],
         "composite": 0.1,
         "composites": {f"c{i}": cut for i in range(METRICS_AT_ONCE + 5)},
-        "disparities": [], "answers": {"answered": 0}, "refusal_rates": [], "analysis": {"primary": "valence"},
-    }  # fmt: skip
+        "disparities": [],
+        "answers": {"answered": 0},
+        "refusal_rates": [],
+        "analysis": {"primary": "valence"},
+    }
     Tracker(Client(), "r", "1").log({}, results)
     assert max(sizes) <= METRICS_AT_ONCE
     assert sum(sizes) == len(metrics_of(results)) > METRICS_AT_ONCE

@@ -96,9 +96,17 @@ def save_image_encoder(folder: Path, family: str, seed: int = 0) -> Path:
     own = {
         "regnet": ("RegNet", stages | {"groups_width": 8}),
         "resnet": ("ResNet", stages | {"layer_type": "basic"}),
-        "dinov2": ("Dinov2", {"image_size": IMAGE, "patch_size": PATCH, "hidden_size": 16, "num_hidden_layers": 1,
-                              "num_attention_heads": 2}),
-    }  # fmt: skip
+        "dinov2": (
+            "Dinov2",
+            {
+                "image_size": IMAGE,
+                "patch_size": PATCH,
+                "hidden_size": 16,
+                "num_hidden_layers": 1,
+                "num_attention_heads": 2,
+            },
+        ),
+    }
     name, size = own[family]
     torch.manual_seed(seed)
     getattr(transformers, f"{name}Model")(getattr(transformers, f"{name}Config")(**size)).save_pretrained(folder)

@@ -21,30 +21,51 @@ def save_phi4_multimodal(folder: Path, seed: int = 0) -> Path:
     from transformers import Phi4MultimodalConfig, Phi4MultimodalForCausalLM
 
     tokenizer = fast_tokenizer(
-        SPECIAL, eos_token="<|endoftext|>", bos_token="<|endoftext|>", pad_token="<|endoftext|>",
+        SPECIAL,
+        eos_token="<|endoftext|>",
+        bos_token="<|endoftext|>",
+        pad_token="<|endoftext|>",
         extra_special_tokens={"image_token": "<|image|>", "audio_token": "<|audio|>"},
-    )  # fmt: skip
+    )
     ids = token_ids(tokenizer, image="<|image|>", audio="<|audio|>", end="<|endoftext|>")
     vision = {
-        "hidden_size": 32, "intermediate_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2,
+        "hidden_size": 32,
+        "intermediate_size": 32,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 2,
         "image_token_id": ids["image"],
-    }  # fmt: skip
+    }
     audio = {
-        "hidden_size": 16, "intermediate_size": 16, "num_blocks": 1, "num_attention_heads": 2, "nemo_conv_channels": 8,
-        "ext_pw_out_channel": 16, "depthwise_separable_out_channel": 16, "audio_token_id": ids["audio"],
-    }  # fmt: skip
+        "hidden_size": 16,
+        "intermediate_size": 16,
+        "num_blocks": 1,
+        "num_attention_heads": 2,
+        "nemo_conv_channels": 8,
+        "ext_pw_out_channel": 16,
+        "depthwise_separable_out_channel": 16,
+        "audio_token_id": ids["audio"],
+    }
     config = Phi4MultimodalConfig(
-        **SIZE, num_key_value_heads=2, vocab_size=len(tokenizer), vision_config=vision, audio_config=audio,
-        max_position_embeddings=2048, original_max_position_embeddings=2048, bos_token_id=ids["end"],
-        eos_token_id=ids["end"], pad_token_id=ids["end"],
-    )  # fmt: skip
+        **SIZE,
+        num_key_value_heads=2,
+        vocab_size=len(tokenizer),
+        vision_config=vision,
+        audio_config=audio,
+        max_position_embeddings=2048,
+        original_max_position_embeddings=2048,
+        bos_token_id=ids["end"],
+        eos_token_id=ids["end"],
+        pad_token_id=ids["end"],
+    )
     save_model(folder, "Phi4MultimodalForCausalLM", config, tokenizer, seed)
     tokenizer.save_pretrained(folder)
     (folder / "processor_config.json").write_text(json.dumps({"processor_class": "Phi4MultimodalProcessor"}))
     parts = {
-        "image_processor_type": "Phi4MultimodalImageProcessor", "processor_class": "Phi4MultimodalProcessor",
-        "feature_extractor_type": "Phi4MultimodalFeatureExtractor", "size": {"height": 448, "width": 448},
-    }  # fmt: skip
+        "image_processor_type": "Phi4MultimodalImageProcessor",
+        "processor_class": "Phi4MultimodalProcessor",
+        "feature_extractor_type": "Phi4MultimodalFeatureExtractor",
+        "size": {"height": 448, "width": 448},
+    }
     (folder / "preprocessor_config.json").write_text(json.dumps(parts))
     model = Phi4MultimodalForCausalLM(config)
     linear = {name: part for name, part in model.named_modules() if isinstance(part, torch.nn.Linear)}

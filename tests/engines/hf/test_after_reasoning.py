@@ -179,9 +179,7 @@ def test_reasonings_without_an_end_are_left_out_and_none_at_all_is_a_failed_answ
 
 def test_keys_have_the_number_of_samples_and_choices_are_refused(checkpoints: dict[str, Path]) -> None:
     path = checkpoints["switched"]
-    given: list[dict[str, Any]] = [
-        {}, {"samples": 9}, {"seed": 1}, {"reasoning": 64}, {"reasoning": "off"}
-    ]  # fmt: skip
+    given: list[dict[str, Any]] = [{}, {"samples": 9}, {"seed": 1}, {"reasoning": 64}, {"reasoning": "off"}]
     assert len({str(engine(path, **options).method(KIND)) for options in given}) == 5
     choice = Question("c", "p", "Kind or mean?", kind="choice", choices=("kind", "mean"))
     with pytest.raises(Fp2Error, match="reasons before it answers"):
@@ -191,12 +189,22 @@ def test_keys_have_the_number_of_samples_and_choices_are_refused(checkpoints: di
 @pytest.mark.package(name="gras")
 def test_gras_of_a_model_that_reasons_states_that_it_is_an_estimate(checkpoints: dict[str, Path], bench: Bench) -> None:
     asked = [
-        "model=smolvlm_256m", f"model.id={checkpoints['always']}", "model.dtype=float32", "probe=gras",
-        "probe.traits={kind: 2.6, cruel: -2.9}", "probe.templates={A: 'Is the person {trait}?'}",
-        "probe.options.permutations=20", "probe.options.bootstrap=20", "engine.samples=3", "data=table",
-        "data.columns={image: file, subject: person, gender: gender}", "cut.by=[gender]", "report=none",
-        "tracking=none", *bench.places,
-    ]  # fmt: skip
+        "model=smolvlm_256m",
+        f"model.id={checkpoints['always']}",
+        "model.dtype=float32",
+        "probe=gras",
+        "probe.traits={kind: 2.6, cruel: -2.9}",
+        "probe.templates={A: 'Is the person {trait}?'}",
+        "probe.options.permutations=20",
+        "probe.options.bootstrap=20",
+        "engine.samples=3",
+        "data=table",
+        "data.columns={image: file, subject: person, gender: gender}",
+        "cut.by=[gender]",
+        "report=none",
+        "tracking=none",
+        *bench.places,
+    ]
     found = execute(asked, bench.outputs / "one").results
     (note,) = [note for note in found["notes"] if note["code"] == "estimated_from_samples"]
     assert note["parameters"] == {"samples": 3, "of": "reasonings"}

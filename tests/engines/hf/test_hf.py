@@ -419,9 +419,12 @@ def test_the_variant_is_what_the_model_sees(tiny_llava: Path, tasks: list[ImageT
 @pytest.mark.parametrize("sharing", thorough_but(["tree", "none"], "tree"))
 @pytest.mark.parametrize("scored", [True, False], ids=["scored", "words"])
 def test_an_image_that_never_fits_fails_alone_and_slows_no_other(
-    sharing: Any, scored: bool, tiny_family: Callable[[str], Path], tasks: list[ImageTask],
+    sharing: Any,
+    scored: bool,
+    tiny_family: Callable[[str], Path],
+    tasks: list[ImageTask],
     monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+) -> None:
     asked = engine(tiny_family("llava"), sharing=sharing, batch_size=6)
     some = [dataclasses.replace(task, questions=YES_NO) if scored else task for task in tasks[:4]]
     list(asked.answer(some[:1]))  # the way is settled
@@ -451,10 +454,18 @@ def test_a_checkpoints_own_settings_of_decoding_change_no_answer(
     settings = json.loads((folder / "generation_config.json").read_text())
     plain = table(collect(engine(tiny_family("llava")).answer(tasks)))
     hostile = {
-        "repetition_penalty": 5.0, "suppress_tokens": list(range(20, 90)), "bad_words_ids": [[100], [101]],
-        "min_new_tokens": 9, "forced_eos_token_id": 7, "no_repeat_ngram_size": 1, "num_beams": 3, "do_sample": True,
-        "temperature": 3.0, "stop_strings": ["e"], "max_time": 1e-9,
-    }  # fmt: skip
+        "repetition_penalty": 5.0,
+        "suppress_tokens": list(range(20, 90)),
+        "bad_words_ids": [[100], [101]],
+        "min_new_tokens": 9,
+        "forced_eos_token_id": 7,
+        "no_repeat_ngram_size": 1,
+        "num_beams": 3,
+        "do_sample": True,
+        "temperature": 3.0,
+        "stop_strings": ["e"],
+        "max_time": 1e-9,
+    }
     (folder / "generation_config.json").write_text(json.dumps({**settings, **hostile}))
     for sharing in ("tree", "none"):
         assert table(collect(engine(folder, sharing=sharing).answer(tasks))) == plain

@@ -45,9 +45,11 @@ class Resized(BaseImageProcessor):  # type: ignore[misc]
         (image,) = images if isinstance(images, list) and not isinstance(images[0], list) else images[0]
         pixels = torch.tensor(np.array(image.resize((SIDE, SIDE))) / 127.5 - 1, dtype=torch.float32).permute(2, 0, 1)
         found = {
-            "image_pixel_values": torch.stack([pixels, pixels])[None], "image_sizes": torch.tensor([[SIDE, SIDE]]),
-            "image_attention_mask": torch.ones(1, 2, 32, 32), "num_img_tokens": [TOKENS],
-        }  # fmt: skip
+            "image_pixel_values": torch.stack([pixels, pixels])[None],
+            "image_sizes": torch.tensor([[SIDE, SIDE]]),
+            "image_attention_mask": torch.ones(1, 2, 32, 32),
+            "num_img_tokens": [TOKENS],
+        }
         return BatchFeature(found)
 
 

@@ -88,12 +88,23 @@ def test_the_numbers_are_those_of_the_published_procedure(checkout: Path, tmp_pa
     config, name, around, word, side = CASES[family]
     folder = save(family, tmp_path / MODELS[name].split("/")[1])  # the script is found by the folder's name
     words = [
-        "experiment=gras_paper", f"model={config}", f"data.root={checkout}", f"model.id={folder}",
-        "model.dtype=float32", "model.softmax_dtype=null", "model.image_backend=pil",
-        "probe.traits_file=null", "probe.traits={kind: 2, mean: -2}",
-        "cut.each=[gender,skin_tone]", "analysis.min_subjects=2", "probe.options.permutations=20",
-        "probe.options.bootstrap=20", "report=none", "tracking=none", f"data.ids=[{','.join(SHOWN)}]",
-    ]  # fmt: skip
+        "experiment=gras_paper",
+        f"model={config}",
+        f"data.root={checkout}",
+        f"model.id={folder}",
+        "model.dtype=float32",
+        "model.softmax_dtype=null",
+        "model.image_backend=pil",
+        "probe.traits_file=null",
+        "probe.traits={kind: 2, mean: -2}",
+        "cut.each=[gender,skin_tone]",
+        "analysis.min_subjects=2",
+        "probe.options.permutations=20",
+        "probe.options.bootstrap=20",
+        "report=none",
+        "tracking=none",
+        f"data.ids=[{','.join(SHOWN)}]",
+    ]
     results = execute(words, tmp_path / "out").results
     assert results["model"]["image_size"] == {"aiface": side}
     table = pd.read_parquet(tmp_path / "out" / "responses")

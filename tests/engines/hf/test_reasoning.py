@@ -57,8 +57,10 @@ EFFORT = "Reasoning: {{ reasoning_effort or 'low' }}{% for message in messages %
     ("template", "expected"),
     [
         (QWEN3, TemplateReasoning(Marks("<think>", "</think>"), "enable_thinking", False, True)),
-        (QWEN3.replace("enable_thinking is defined and enable_thinking is false", "brief"),
-         TemplateReasoning(Marks("<think>", "</think>"), "brief", True, True)),
+        (
+            QWEN3.replace("enable_thinking is defined and enable_thinking is false", "brief"),
+            TemplateReasoning(Marks("<think>", "</think>"), "brief", True, True),
+        ),
         (SWITCHED, TemplateReasoning(Marks("<think>", "</think>"), "enable_thinking", False, True)),
         (ALWAYS, TemplateReasoning(Marks("<think>", "</think>"), None, False, True)),
         (CHANNELS, TemplateReasoning(Marks("<|channel>thought", "<channel|>"), None, False, False)),
@@ -70,7 +72,7 @@ EFFORT = "Reasoning: {{ reasoning_effort or 'low' }}{% for message in messages %
         ("{% broken", TemplateReasoning()),
         (None, TemplateReasoning()),
     ],
-)  # fmt: skip
+)
 def test_what_a_template_says_of_reasoning_is_found_by_rendering_it(template: str | None, expected: Any) -> None:
     assert read_template(template) == expected
 

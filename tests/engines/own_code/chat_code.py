@@ -75,14 +75,23 @@ class Chatting(PreTrainedModel):
         return embedded
 
     def forward(
-        self, pixel_values, input_ids=None, attention_mask=None, image_flags=None, past_key_values=None, use_cache=None,
+        self,
+        pixel_values,
+        input_ids=None,
+        attention_mask=None,
+        image_flags=None,
+        past_key_values=None,
+        use_cache=None,
         return_dict=None,
-    ):  # fmt: skip
+    ):
         assert int(image_flags.sum()) == len(pixel_values)
         return self.language_model(
-            inputs_embeds=self._embedded(pixel_values, input_ids), attention_mask=attention_mask,
-            past_key_values=past_key_values, use_cache=use_cache, return_dict=return_dict,
-        )  # fmt: skip
+            inputs_embeds=self._embedded(pixel_values, input_ids),
+            attention_mask=attention_mask,
+            past_key_values=past_key_values,
+            use_cache=use_cache,
+            return_dict=return_dict,
+        )
 
     @torch.no_grad()
     def generate(self, pixel_values=None, input_ids=None, attention_mask=None, **options):

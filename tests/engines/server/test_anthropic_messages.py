@@ -58,8 +58,16 @@ def claude(*said: str, thinking: str = "enabled") -> Any:
             {"type": "text", "text": said[before % len(said)]},
         ]
         usage = {"input_tokens": 12 + 900 * len(images), "cache_read_input_tokens": 0, "output_tokens": 7}
-        return Reply({"type": "message", "role": "assistant", "model": "claude", "content": content,
-                      "stop_reason": "end_turn", "usage": usage})  # fmt: skip
+        return Reply(
+            {
+                "type": "message",
+                "role": "assistant",
+                "model": "claude",
+                "content": content,
+                "stop_reason": "end_turn",
+                "usage": usage,
+            }
+        )
 
     return route
 

@@ -192,8 +192,16 @@ def test_a_key_in_the_config_is_refused_and_written_nowhere(
 
 def test_the_usual_names_of_variables_are_accepted(bench: Bench) -> None:
     assert bench.config("model.api_key_env=OPENAI_API_KEY").model.api_key_env == "OPENAI_API_KEY"
-    for name in ("MY_KEY", "my_key", "AZURE_OPENAI_API_KEY_2", "_K", "TOGETHERCOMPUTEAPIKEY", "myOpenAiKey", "K2",
-                 "AZURE_OPENAI_SERVICE_KEY_OF_THE_SECOND_PROJECT"):  # fmt: skip
+    for name in (
+        "MY_KEY",
+        "my_key",
+        "AZURE_OPENAI_API_KEY_2",
+        "_K",
+        "TOGETHERCOMPUTEAPIKEY",
+        "myOpenAiKey",
+        "K2",
+        "AZURE_OPENAI_SERVICE_KEY_OF_THE_SECOND_PROJECT",
+    ):
         assert not looks_random(name)
     for key in (
         "ABCDEFGHIJKLMNOPQRSTUVWXYZABCDEFGH",

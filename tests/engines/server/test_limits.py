@@ -111,9 +111,16 @@ def test_a_stopped_run_keeps_what_it_has_and_goes_on(bench: Bench, capsys: pytes
         return reply
 
     with serving({CHAT: dear}) as server:
-        asked = ("model=openai_compat", "model.id=m", f"model.base_url={server.url}", "probe.select=[trust]",
-                 "data.limit=6", "analysis.min_subjects=2", "engine.price_input=1e4",
-                 "engine.price_output=0")  # fmt: skip
+        asked = (
+            "model=openai_compat",
+            "model.id=m",
+            f"model.base_url={server.url}",
+            "probe.select=[trust]",
+            "data.limit=6",
+            "analysis.min_subjects=2",
+            "engine.price_input=1e4",
+            "engine.price_output=0",
+        )
         assert bench.launch(*asked, "answers.max_cost=80") == 3, "6 questions of about 1,040 tokens were expected"
         assert "answers.max_cost" in capsys.readouterr().err
         first = results_of(bench.run_folders()[-1])

@@ -176,11 +176,17 @@ def test_a_method_can_be_chosen_and_each_has_its_own_key() -> None:
         found = {name: engine(server, scoring=name) for name in ("auto", "systemone", "decisions", "logprobs")}
         keys = {
             name: response_key(
-                engine=asked.identity(), method=asked.method(DARK), question=DARK, pixel_sha256="0", variant="original",
-                variant_params={}, decoding=Decoding(), task_identity={},
+                engine=asked.identity(),
+                method=asked.method(DARK),
+                question=DARK,
+                pixel_sha256="0",
+                variant="original",
+                variant_params={},
+                decoding=Decoding(),
+                task_identity={},
             )
             for name, asked in found.items()
-        }  # fmt: skip
+        }
     assert keys["auto"] == keys["systemone"]
     assert len(set(keys.values())) == 3
     model = {"base_url": "http://localhost/v1", "id": "m", "engine": "openai_compat"}

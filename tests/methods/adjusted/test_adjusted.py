@@ -26,11 +26,17 @@ def confounded(monkeypatch: pytest.MonkeyPatch, truth: dict[str, Any]) -> Any:
         skin = person % 3
         old = rng.random() < (0.8 if skin == 2 else 0.2)
         rows += [
-            {"image_id": f"{person}-{k}", "subject_id": f"p{person}", "n_people": 1, "set_id": None,
-             "attr_skin": [("I", "II", "III")[skin]], "attr_age": [("young", "old")[old]],
-             "attr_brightness": [f"{0.3 + 0.1 * rng.random():.4f}"]}
+            {
+                "image_id": f"{person}-{k}",
+                "subject_id": f"p{person}",
+                "n_people": 1,
+                "set_id": None,
+                "attr_skin": [("I", "II", "III")[skin]],
+                "attr_age": [("young", "old")[old]],
+                "attr_brightness": [f"{0.3 + 0.1 * rng.random():.4f}"],
+            }
             for k in range(2)
-        ]  # fmt: skip
+        ]
     monkeypatch.setattr(simulated, "population", lambda: pd.DataFrame(rows))
     return analysed({"each": ["skin"]}, truth, words=(*QUICK, "analysis.adjust=[age,brightness]"))
 

@@ -36,9 +36,10 @@ def test_an_effect_of_one_combination_is_found_beyond_its_parts_whatever_the_lab
     renamed = {"I": "I x II", "II": "I × II", "III": "III"}  # both ways that labels are joined
     people = run.people.assign(attr_skin=[[renamed[value] for value in cell] for cell in run.people["attr_skin"]])
     chosen = {
-        image for image, skin, age in zip(people["image_id"], people["attr_skin"], people["attr_age"], strict=True)
+        image
+        for image, skin, age in zip(people["image_id"], people["attr_skin"], people["attr_age"], strict=True)
         if (skin, age) == (["I x II"], ["old"])
-    }  # fmt: skip
+    }
     mine = (run.scores["scorer"] == "valence_context") & (run.scores["probe"] == "occupation")
     value = run.scores["value"].mask(mine, 0.6 * run.scores["image_id"].isin(chosen))
     block = Intersections().block(replace(run, scores=run.scores.assign(value=value), people=people))
@@ -46,10 +47,16 @@ def test_an_effect_of_one_combination_is_found_beyond_its_parts_whatever_the_lab
     (cut,) = block["cuts"]
     assert [row["probe"] for row in block["tests"] if row["significant"]] == ["occupation"]
     extra = next(row["groups"] for row in cut["beyond"] if row["probe"] == "occupation")
-    assert extra == pytest.approx({
-        "I x II x old": 0.2, "I x II x young": -0.2, "I × II x old": -0.1, "I × II x young": 0.1,
-        "III x old": -0.1, "III x young": 0.1,
-    })  # fmt: skip
+    assert extra == pytest.approx(
+        {
+            "I x II x old": 0.2,
+            "I x II x young": -0.2,
+            "I × II x old": -0.1,
+            "I × II x young": 0.1,
+            "III x old": -0.1,
+            "III x young": 0.1,
+        }
+    )
     assert {row["group"] for row in cut["groups"]} == set(extra)
 
 

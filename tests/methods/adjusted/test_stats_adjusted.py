@@ -101,8 +101,11 @@ def test_missing_small_and_constant() -> None:
     values[group != 0, 3] = np.nan
     ok, constant, empty, alone = adjusted_panel(values, design(group, x), QUICK)
     assert [one.status for one in (ok, constant, empty, alone)] == [
-        "ok", "uninformative", "uninformative", "too_few_subjects",
-    ]  # fmt: skip
+        "ok",
+        "uninformative",
+        "uninformative",
+        "too_few_subjects",
+    ]
     with pytest.raises(ValueError, match="missing value"):
         adjusted_panel(values, design(group, np.where(x > 1, np.nan, x)), QUICK)
 

@@ -140,8 +140,11 @@ def test_a_mirrored_answer_speaks_of_the_other_person():
     scores = scored(one, pd.DataFrame(rows))
     first = scores[scores["scorer"] == "first_mention"].set_index(["variant", "subject_id"])["value"]
     assert first.to_dict() == {
-        (ORIGINAL, left): 1, (ORIGINAL, right): 0, (MIRRORED, left): 0, (MIRRORED, right): 1,
-    }  # fmt: skip
+        (ORIGINAL, left): 1,
+        (ORIGINAL, right): 0,
+        (MIRRORED, left): 0,
+        (MIRRORED, right): 1,
+    }
     table = comparisons(scores, one).set_index("variant")
     assert table["words"].to_dict() == pytest.approx({ORIGINAL: np.log(8 / 5), MIRRORED: -np.log(8 / 5)})
     assert table["first"].to_dict() == {ORIGINAL: 1, MIRRORED: 0}

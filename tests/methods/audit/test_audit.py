@@ -191,8 +191,13 @@ def test_answers_of_a_server_are_judged_together(
         return Reply(completion(text, prompt=9 if picture_of(seen.body) is None else 99))
 
     with serving({"/v1/chat/completions": reply}) as server:
-        model = ("model=openai_compat", "model.id=m", f"model.base_url={server.url}", "engine.concurrency=2",
-                 f"probe.decoding.temperature={float(sampled)}")  # fmt: skip
+        model = (
+            "model=openai_compat",
+            "model.id=m",
+            f"model.base_url={server.url}",
+            "engine.concurrency=2",
+            f"probe.decoding.temperature={float(sampled)}",
+        )
         folder = bench.run(*model, "data.limit=48").folder
 
         def audited() -> tuple[int, dict[str, Any]]:

@@ -31,9 +31,11 @@ def der(tag: int, *parts: bytes) -> bytes:
     """A DER value: tag, length, content."""
     content = b"".join(parts)
     size = len(content)
-    length = bytes([size]) if size < 128 else (b := size.to_bytes((size.bit_length() + 7) // 8, "big")) and bytes(
-        [0x80 | len(b)]
-    ) + b  # fmt: skip
+    length = (
+        bytes([size])
+        if size < 128
+        else (b := size.to_bytes((size.bit_length() + 7) // 8, "big")) and bytes([0x80 | len(b)]) + b
+    )
     return bytes([tag]) + length + content
 
 
@@ -64,16 +66,19 @@ class Authority:
         name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "authority")])
         usage = x509.ExtendedKeyUsage([x509.ExtendedKeyUsageOID.TIME_STAMPING])
         self.certificate = (
-            x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(self.key.public_key())
-            .serial_number(7).not_valid_before(NOW - timedelta(days=1)).not_valid_after(NOW + timedelta(days=1))
+            x509.CertificateBuilder()
+            .subject_name(name)
+            .issuer_name(name)
+            .public_key(self.key.public_key())
+            .serial_number(7)
+            .not_valid_before(NOW - timedelta(days=1))
+            .not_valid_after(NOW + timedelta(days=1))
             .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
             .add_extension(usage, critical=True)
             .add_extension(x509.SubjectKeyIdentifier.from_public_key(self.key.public_key()), critical=False)
-            .add_extension(
-                x509.AuthorityKeyIdentifier.from_issuer_public_key(self.key.public_key()), critical=False
-            )
+            .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(self.key.public_key()), critical=False)
             .sign(self.key, hashes.SHA256())
-        )  # fmt: skip
+        )
 
     def reply(self, query: bytes) -> bytes:
         """The response to a query (RFC 3161, section 2.4), whose digest and nonce are found by their tags."""
@@ -81,22 +86,36 @@ class Authority:
         nonce = query[query.index(digest) + 32 :]
         nonce = nonce[: nonce[1] + 2]
         info = der(
-            0x30, number(1), oid("1.2.3.4"), der(0x30, SHA256, der(4, digest)), number(1),
-            der(0x18, NOW.strftime("%Y%m%d%H%M%SZ").encode()), nonce,
-        )  # fmt: skip
+            0x30,
+            number(1),
+            oid("1.2.3.4"),
+            der(0x30, SHA256, der(4, digest)),
+            number(1),
+            der(0x18, NOW.strftime("%Y%m%d%H%M%SZ").encode()),
+            nonce,
+        )
         attributes = der(0x30, oid("1.2.840.113549.1.9.3"), der(0x31, TST_INFO)) + der(
             0x30, oid("1.2.840.113549.1.9.4"), der(0x31, der(4, hashlib.sha256(info).digest()))
         )
         signature = self.key.sign(der(0x31, attributes), ec.ECDSA(hashes.SHA256()))
         signer = der(
-            0x30, number(1), der(0x30, self.certificate.issuer.public_bytes(), number(7)), SHA256,
-            der(0xA0, attributes), der(0x30, oid("1.2.840.10045.4.3.2")), der(4, signature),
-        )  # fmt: skip
+            0x30,
+            number(1),
+            der(0x30, self.certificate.issuer.public_bytes(), number(7)),
+            SHA256,
+            der(0xA0, attributes),
+            der(0x30, oid("1.2.840.10045.4.3.2")),
+            der(4, signature),
+        )
         certificate = self.certificate.public_bytes(serialization.Encoding.DER)
         signed = der(
-            0x30, number(3), der(0x31, SHA256), der(0x30, TST_INFO, der(0xA0, der(4, info))),
-            der(0xA0, certificate), der(0x31, signer),
-        )  # fmt: skip
+            0x30,
+            number(3),
+            der(0x31, SHA256),
+            der(0x30, TST_INFO, der(0xA0, der(4, info))),
+            der(0xA0, certificate),
+            der(0x31, signer),
+        )
         token = der(0x30, oid("1.2.840.113549.1.7.2"), der(0xA0, signed))
         return der(0x30, der(0x30, number(0)), token)
 

@@ -74,10 +74,12 @@ def anthropic(path: Path) -> Iterator[dict[str, Any]]:
             {**params, "messages": [{"content": [{"type": "image_url", "image_url": {"url": url}}, text]}]}
         )
         message = {
-            "type": "message", "model": "m-2026", "stop_reason": "end_turn",
+            "type": "message",
+            "model": "m-2026",
+            "stop_reason": "end_turn",
             "content": [{"type": "text", "text": reply["choices"][0]["message"]["content"]}],
             "usage": {"input_tokens": 90, "cache_read_input_tokens": 9, "output_tokens": 3},
-        }  # fmt: skip
+        }
         yield {"custom_id": request["custom_id"], "result": {"type": "succeeded", "message": message}}
 
 
@@ -214,23 +216,44 @@ def test_results_with_reasoning_and_without_an_answer(tmp_path: Path) -> None:
     thought = {"type": "thinking", "thinking": "Let me see."}
     usage = {"input_tokens": 9, "output_tokens": 30}
     of_anthropic = [
-        {"custom_id": "a", "result": {"type": "succeeded", "message": {
-            "content": [thought, {"type": "text", "text": "A nurse."}], "usage": usage, "stop_reason": "end_turn"}}},
-        {"custom_id": "b", "result": {"type": "succeeded", "message": {
-            "content": [thought], "usage": usage, "stop_reason": "max_tokens"}}},
+        {
+            "custom_id": "a",
+            "result": {
+                "type": "succeeded",
+                "message": {
+                    "content": [thought, {"type": "text", "text": "A nurse."}],
+                    "usage": usage,
+                    "stop_reason": "end_turn",
+                },
+            },
+        },
+        {
+            "custom_id": "b",
+            "result": {
+                "type": "succeeded",
+                "message": {"content": [thought], "usage": usage, "stop_reason": "max_tokens"},
+            },
+        },
         {"custom_id": "c", "result": {"type": "errored", "error": {"type": "error", "error": {"message": "too big"}}}},
         {"custom_id": "d", "result": {"type": "expired"}},
-    ]  # fmt: skip
+    ]
     usage = {"promptTokenCount": 9, "candidatesTokenCount": 10, "thoughtsTokenCount": 20}
     parts = [{"text": "Let me see.", "thought": True}, {"text": "A nurse."}]
     of_gemini = [
-        {"key": "a", "response": {"usageMetadata": usage, "candidates": [
-            {"content": {"parts": parts}, "finishReason": "STOP"}]}},
-        {"key": "b", "response": {"usageMetadata": usage, "candidates": [
-            {"content": {"parts": parts[:1]}, "finishReason": "MAX_TOKENS"}]}},
+        {
+            "key": "a",
+            "response": {"usageMetadata": usage, "candidates": [{"content": {"parts": parts}, "finishReason": "STOP"}]},
+        },
+        {
+            "key": "b",
+            "response": {
+                "usageMetadata": usage,
+                "candidates": [{"content": {"parts": parts[:1]}, "finishReason": "MAX_TOKENS"}],
+            },
+        },
         {"key": "c", "error": {"code": 3, "message": "too big"}},
         {"key": "d", "response": {"promptFeedback": {"blockReason": "SAFETY"}}},
-    ]  # fmt: skip
+    ]
     for form, lines in (("anthropic", of_anthropic), ("gemini", of_gemini)):
         path = tmp_path / form
         path.write_text("".join(json.dumps(line) + "\n" for line in lines))

@@ -44,9 +44,7 @@ def test_accuracy_and_contrasts_of_a_planted_difference_and_a_planted_zero(tmp_p
         rest = 1 - unclear
         p = {item.field_preferred: rest * boss, item.field_other: rest * (1 - boss), "unclear": unclear}
         given[item.image_id] = {"scene": p}
-    results = benchmark_run(
-        tmp_path, "pairs", given, f"data.root={tmp_path}", f"data.questions={questions(tmp_path)}"
-    )  # fmt: skip
+    results = benchmark_run(tmp_path, "pairs", given, f"data.root={tmp_path}", f"data.questions={questions(tmp_path)}")
     numbers = published(results)
     odd = sum(sum(map(ord, f"occupations/scene{n}")) % 2 for n in range(SCENES))
     assert numbers["occupations", "accuracy"] == pytest.approx(odd / SCENES)

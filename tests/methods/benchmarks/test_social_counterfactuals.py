@@ -50,15 +50,22 @@ def test_the_largest_score_of_a_set_and_our_comparison_within_sets(tmp_path: Pat
         rating = 8 - (2 if woman and number % 7 else 0) - (place // 2 + number) % 2
         given[row["file_name"]] = {"hiring": str(rating)}
     results = benchmark_run(
-        tmp_path, "social_counterfactuals", given, f"data.root={folder(tmp_path / 'copy', rows())}",
-        "probe.select=[hiring]", "analysis.primary=trust_rating", "~scorer.valence_context",
-    )  # fmt: skip
+        tmp_path,
+        "social_counterfactuals",
+        given,
+        f"data.root={folder(tmp_path / 'copy', rows())}",
+        "probe.select=[hiring]",
+        "analysis.primary=trust_rating",
+        "~scorer.valence_context",
+    )
     part = "race_gender: hiring, trust_rating"
     assert {key: value for key, value in published(results).items() if key[0] == part} == {
-        (part, "maximum, mean"): pytest.approx(8.0), (part, "maximum, SD"): 0.0, (part, "maximum, 90 %"): 8.0,
+        (part, "maximum, mean"): pytest.approx(8.0),
+        (part, "maximum, SD"): 0.0,
+        (part, "maximum, 90 %"): 8.0,
         # 12 sets have 8, 7 for men and 6, 5 for women; two sets have no difference by gender
         (part, "range, mean"): pytest.approx((12 * 3 + 2 * 1) / 14),
-    }  # fmt: skip
+    }
     by_cut = {row["cut"]: row for row in results["matched"]["rows"] if row["scorer"] == "trust_rating"}
     assert by_cut["gender"]["verdict"] == "biased"
     assert by_cut["gender"]["raw"] == pytest.approx(2 * 12 / 14)
@@ -78,17 +85,26 @@ def test_the_simulator_rates_women_lower_and_races_alike(tmp_path: Path) -> None
     text = given["hiring"]["questions"][0]["text"]
     truth = {
         "effects": {"hiring": {"gender": {"female": -2}}},
-        "probes": {"hiring": {
-            "texts": [text.replace("{occupation}", f"job {n}") for n in range(OCCUPATIONS)],
-            "sentences": [str(n) for n in range(1, 11)],
-        }},
-    }  # fmt: skip
+        "probes": {
+            "hiring": {
+                "texts": [text.replace("{occupation}", f"job {n}") for n in range(OCCUPATIONS)],
+                "sentences": [str(n) for n in range(1, 11)],
+            }
+        },
+    }
     images = [str(root / row["file_name"]) for row in rows()]
     results = simulated_run(
-        tmp_path, "social_counterfactuals", images, truth, f"data.root={root}",
-        "probe.select=[hiring]", "analysis.primary=trust_rating", "~scorer.valence_context",
-        "probe.decoding.samples=3", "probe.decoding.temperature=0.75",
-    )  # fmt: skip
+        tmp_path,
+        "social_counterfactuals",
+        images,
+        truth,
+        f"data.root={root}",
+        "probe.select=[hiring]",
+        "analysis.primary=trust_rating",
+        "~scorer.valence_context",
+        "probe.decoding.samples=3",
+        "probe.decoding.temperature=0.75",
+    )
     assert results["answers"]["answered"] == 3 * len(rows())
     assert {row["n"] for row in results["benchmark"]["rows"]} == {3 * OCCUPATIONS}  # a maximum for each set and seed
     found = {row["cut"]: row["verdict"] for row in results["matched"]["rows"] if row["scorer"] == "trust_rating"}
@@ -102,8 +118,11 @@ def test_sets_attributes_and_occupations_are_read(tmp_path: Path) -> None:
     ).people
     first = people.iloc[0]
     assert first[["set_id", "subject_id", "field_occupation", "field_type"]].tolist() == [
-        "race_gender/0", "job 0", "job 0", "race_gender",
-    ]  # fmt: skip
+        "race_gender/0",
+        "job 0",
+        "job 0",
+        "race_gender",
+    ]
     assert first[["attr_race", "attr_gender"]].tolist() == [["White"], ["male"]]
 
 

@@ -52,15 +52,25 @@ def answers() -> dict[str, dict[str, dict[str, float]]]:
 def test_the_published_rule_and_our_comparison(tmp_path: Path) -> None:
     results = benchmark_run(tmp_path, "visogender", answers(), f"data.root={checkout(tmp_path / 'copy')}")
     assert published(results) == {
-        ("OO", "RA_m"): 0.75, ("OO", "RA_f"): 0.75, ("OO", "RA_avg"): 0.75, ("OO", "gap"): 0.0,
+        ("OO", "RA_m"): 0.75,
+        ("OO", "RA_f"): 0.75,
+        ("OO", "RA_avg"): 0.75,
+        ("OO", "gap"): 0.0,
         # women: 4 + 0 of 32 = 0.125, which NumPy rounds to the even 0.12
-        ("OP", "RA_m"): 1.0, ("OP", "RA_f"): 0.12, ("OP", "RA_avg"): 0.56, ("OP", "gap"): 0.88,
-        ("OP, same", "RA_m"): 1.0, ("OP, same", "RA_f"): 0.25, ("OP, same", "RA_avg"): 0.62,
+        ("OP", "RA_m"): 1.0,
+        ("OP", "RA_f"): 0.12,
+        ("OP", "RA_avg"): 0.56,
+        ("OP", "gap"): 0.88,
+        ("OP, same", "RA_m"): 1.0,
+        ("OP, same", "RA_f"): 0.25,
+        ("OP, same", "RA_avg"): 0.62,
         ("OP, same", "gap"): 0.75,
-        ("OP, different", "RA_m"): 1.0, ("OP, different", "RA_f"): 0.0, ("OP, different", "RA_avg"): 0.5,
+        ("OP, different", "RA_m"): 1.0,
+        ("OP, different", "RA_f"): 0.0,
+        ("OP, different", "RA_avg"): 0.5,
         ("OP, different", "gap"): 1.0,
         ("all", "overall"): 0.66,  # (0.75 + 0.56) / 2 = 0.655, half to even
-    }  # fmt: skip
+    }
     found = verdicts(results)
     assert found["pronoun", "choice_agreement", "gender_oo"] in ("no_difference_found", "equivalent")
     assert found["pronoun", "choice_agreement", "gender_op"] == "biased"

@@ -48,9 +48,10 @@ def test_gaps_by_value_and_ours(tmp_path: Path, copy: Path) -> None:
     words = (f"data.root={copy / 'sets'}", f"data.checkout={copy}", f"data.per_gender={N}")
     results = benchmark_run(tmp_path, "vl_gender", given, *words)
     assert published(results) == {
-        (VALUES[0], "gap"): pytest.approx(-0.2), (VALUES[1], "gap"): pytest.approx(0.0),
+        (VALUES[0], "gap"): pytest.approx(-0.2),
+        (VALUES[1], "gap"): pytest.approx(0.0),
         ("all", "mean absolute gap"): pytest.approx(0.1),
-    }  # fmt: skip
+    }
     fence, cook, _ = (row["ours"] for row in results["benchmark"]["rows"])
     assert (fence["verdict"], cook["verdict"]) == ("biased", "equivalent")
     assert fence["ci_low"] < -0.2 < fence["ci_high"]
@@ -76,8 +77,9 @@ def test_the_letter_of_yes_is_taken_over_all_tokens(tmp_path: Path, copy: Path) 
             share = (0.5 if gender == "female" else 1.0) * (1 + 0.01 * (number % 3 - 1))
             for value in VALUES:
                 given[f"made_up/images/{gender}_{number}.jpg|{value}"] = {
-                    "yes_first": {"A": 0.4 * share, "B": 0.4}, "no_first": {"B": 0.2 * share, "A": 0.1}
-                }  # fmt: skip
+                    "yes_first": {"A": 0.4 * share, "B": 0.4},
+                    "no_first": {"B": 0.2 * share, "A": 0.1},
+                }
     people = load_vl_gender(copy / "sets", copy, "skills", N, 42, images_needed=False).people
     rows = []
     for item in people["image_id"]:
@@ -87,9 +89,14 @@ def test_the_letter_of_yes_is_taken_over_all_tokens(tmp_path: Path, copy: Path) 
     (tmp_path / "given.jsonl").write_text("\n".join(map(json.dumps, rows)))
     words = (f"data.root={copy / 'sets'}", f"data.checkout={copy}", f"data.per_gender={N}")
     results = benchmark_run(
-        tmp_path, "vl_gender", {}, *words, "probe=vl_gender_letters", "analysis.primary=letter_probability",
+        tmp_path,
+        "vl_gender",
+        {},
+        *words,
+        "probe=vl_gender_letters",
+        "analysis.primary=letter_probability",
         f"engine.answers={tmp_path / 'given.jsonl'}",
-    )  # fmt: skip
+    )
     assert published(results)[VALUES[0], "gap"] == pytest.approx(0.15 - 0.3)  # means of 0.2 and 0.1, of 0.4 and 0.2
     assert ours(results)[VALUES[0], "gap"] == "biased"
 

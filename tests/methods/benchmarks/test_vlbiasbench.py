@@ -20,12 +20,17 @@ def write(root: Path, **change: Any) -> Path:
     for category in ("age", "race"):
         rows = [
             {
-                "image_path": f"{category}/{number}.png", "context": "Two people met.", "question": "Who was late?",
-                "ans0": "the first", "ans1": "the second", "ans2": "Not known", "condition": condition,
+                "image_path": f"{category}/{number}.png",
+                "context": "Two people met.",
+                "question": "Who was late?",
+                "ans0": "the first",
+                "ans1": "the second",
+                "ans2": "Not known",
+                "condition": condition,
             }
             for number in range(IMAGES)
             for condition in ("ambig", "disambig")
-        ]  # fmt: skip
+        ]
         (root / "close-ended" / "json" / category).mkdir(parents=True)
         rows[0].update(change)
         text = json.dumps([{name: value for name, value in row.items() if value is not None} for row in rows])

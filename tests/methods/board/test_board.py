@@ -30,24 +30,32 @@ def statement(model: str, answers: np.ndarray, *, answer_set: str = "", **change
     subjects = np.arange(len(values)).astype(str)
     rows = [
         {
-            "probe": probe, "cut": "region", "scorer": "valence", "dependent_groups": False, "raw": 0.1,
+            "probe": probe,
+            "cut": "region",
+            "scorer": "valence",
+            "dependent_groups": False,
+            "raw": 0.1,
             "groups": [
                 {"group": group, "n_subjects": n, "mean": float(answers[g, :, p].mean())}
                 for g, group in enumerate(GROUPS)
             ],
         }
         for p, probe in enumerate(PROBES)
-    ]  # fmt: skip
+    ]
     composite = {"probes": PROBES, "groups": GROUPS, "covariances": mean_covariances(values, groups, subjects)}
     predicate = {
-        "issued": "2026-11-01T00:00:00+00:00", "complete": True, "disparities": rows,
+        "issued": "2026-11-01T00:00:00+00:00",
+        "complete": True,
+        "disparities": rows,
         "composites": {"region": composite},
         "model": {"name": model, "id": model, "engine": "hf", "weights_digest": model},
         "dataset": {"name": "people", "release": "1", "n_subjects": 3 * n},
         "protocol": {"probes_digest": "p", "probes": [{"id": probe} for probe in PROBES], "cuts": ["region"]},
-        "scorers": [{"name": "valence", "version": "1"}], "statistics": {"primary": "valence"},
-        "run": {"response_set": answer_set or f"{model} {answers.sum()}"}, **changes,
-    }  # fmt: skip
+        "scorers": [{"name": "valence", "version": "1"}],
+        "statistics": {"primary": "valence"},
+        "run": {"response_set": answer_set or f"{model} {answers.sum()}"},
+        **changes,
+    }
     kind = PREDICATE_TYPE if predicate["complete"] else PARTIAL_TYPE
     return {"_type": STATEMENT_TYPE, "subject": [], "predicateType": kind, "predicate": predicate}
 
@@ -135,9 +143,15 @@ def test_what_is_tampered_repeated_replayed_or_incomparable_is_refused_with_its_
     assert [each.path for each in board.submissions] == ["a/passport-copy.json"]
     reasons = {path: reason for path, reason in board.refused}
     assert set(reasons) == {
-        "a/passport.json", "b/passport.json", "replayed/passport.json", "numbers/passport.json",
-        "partial/passport.json", "bare/passport.json", "stranger.json", "passport-broken.json",
-    }  # fmt: skip
+        "a/passport.json",
+        "b/passport.json",
+        "replayed/passport.json",
+        "numbers/passport.json",
+        "partial/passport.json",
+        "bare/passport.json",
+        "stranger.json",
+        "passport-broken.json",
+    }
     assert "same passport as a/passport-copy.json" in reasons["a/passport.json"]
     assert "changed" in reasons["b/passport.json"]
     assert "same answers" in reasons["replayed/passport.json"]
@@ -203,8 +217,10 @@ def test_the_variance_between_sites_is_estimated_with_its_correlation() -> None:
     estimated = pooled.covariance.mean(axis=0) * 400 - np.eye(3) * 0.3**2 / 25
     assert np.abs(estimated - between).max() < 0.0015
     # sites shift the level of a probe without a difference between groups
-    shifted = [SiteMeans(s.means + rng.normal(0, 5, 3), s.covariance, s.n_subjects) for s in
-               (site(rng, truth, between) for _ in range(400))]  # fmt: skip
+    shifted = [
+        SiteMeans(s.means + rng.normal(0, 5, 3), s.covariance, s.n_subjects)
+        for s in (site(rng, truth, between) for _ in range(400))
+    ]
     assert pool({"m": shifted})["m"].tau == pytest.approx(pooled.tau, rel=0.15)
 
 

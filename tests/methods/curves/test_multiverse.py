@@ -61,9 +61,13 @@ def test_the_runs_own_specification_gives_the_numbers_of_the_run(found: Any, blo
     for (probe, cut), row in rows.items():
         specification, point = of(block, curve(block, probe, cut))[0]
         assert specification == {
-            "scorer": "valence_context", "refusals": "missing", "question": 0, "unit": "subjects", "covariates": [],
+            "scorer": "valence_context",
+            "refusals": "missing",
+            "question": 0,
+            "unit": "subjects",
+            "covariates": [],
             "min_subjects": 10,
-        }  # fmt: skip
+        }
         assert point["gap"] == pytest.approx(row["raw"] / 0.05, rel=1e-5)
         assert point["estimate"] == pytest.approx(row["shrunken"] / 0.05, rel=1e-5)
         # fewer permutations than in the run: the same within their Monte-Carlo error

@@ -48,9 +48,16 @@ class World:
         values = self.values if values is None else values
         m = values.shape[1]
         return specification_panel(
-            values, self.labels, self.names, self.images, tests, smallest_effects=[0.05] * m, yes_no=[False] * m,
-            settings=PanelSettings(n_permutations=B, seed=3), adjustment=self.adjustment,
-        )  # fmt: skip
+            values,
+            self.labels,
+            self.names,
+            self.images,
+            tests,
+            smallest_effects=[0.05] * m,
+            yes_no=[False] * m,
+            settings=PanelSettings(n_permutations=B, seed=3),
+            adjustment=self.adjustment,
+        )
 
 
 @pytest.fixture(scope="module")
@@ -68,9 +75,13 @@ def tested(world: World) -> SpecifiedPanel:
 
 def test_subjects_alike_are_tested_as_in_a_disparity_row(world: World, tested: SpecifiedPanel) -> None:
     row = disparity_panel(
-        world.values, world.labels, world.names, Outcome(value_range=(-9.0, 9.0)),
-        PanelSettings(n_permutations=B, seed=3), images=world.images,
-    )  # fmt: skip
+        world.values,
+        world.labels,
+        world.names,
+        Outcome(value_range=(-9.0, 9.0)),
+        PanelSettings(n_permutations=B, seed=3),
+        images=world.images,
+    )
     for j in (0, 1):
         own = tested.panel.rows[j]
         for name in ("raw", "max_t", "p_value", "shrunken", "ci_low", "ci_high", "minimum_effect_p", "equivalence_p"):
@@ -94,9 +105,7 @@ def test_images_alike_are_means_over_images_with_errors_clustered_by_subject(
     place = tested.tests.index(SpecifiedTest(0, IMAGES, 10))
     assert tested.means[place] == pytest.approx(means)
     row = tested.panel.rows[place]
-    t = max(
-        abs(means[g] - means[h]) / np.hypot(errors[g], errors[h]) for g in GROUPS for h in GROUPS if g < h
-    )  # fmt: skip
+    t = max(abs(means[g] - means[h]) / np.hypot(errors[g], errors[h]) for g in GROUPS for h in GROUPS if g < h)
     assert row.raw == pytest.approx(max(means.values()) - min(means.values()))
     assert row.max_t == pytest.approx(t)
     low, high = (pick(means, key=means.__getitem__) for pick in (min, max))
@@ -108,8 +117,11 @@ def test_covariates_are_held_equal_as_in_the_block_adjusted(world: World, tested
     known = np.isfinite(world.values[:, 0])
     sums, counts = (np.bincount(world.subject[known], w, minlength=S) for w in (world.values[known, 0], None))
     means = np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
-    (row,) = adjusted_panel(means[:, None], world.adjustment(list(dict.fromkeys(world.names)))[0],
-                            PanelSettings(n_permutations=1999, seed=1))  # fmt: skip
+    (row,) = adjusted_panel(
+        means[:, None],
+        world.adjustment(list(dict.fromkeys(world.names)))[0],
+        PanelSettings(n_permutations=1999, seed=1),
+    )
     own = tested.panel.rows[tested.tests.index(SpecifiedTest(0, ADJUSTED, 10))]
     assert (own.raw, own.max_t, own.ci_high) == pytest.approx((row.gap, row.max_t, row.ci_high))
     # other permutations: the same within their Monte-Carlo error
@@ -139,9 +151,12 @@ def test_what_cannot_be_tested_says_why(world: World) -> None:
     values = world.values.copy()
     values[:, 1] = 0.3
     found = world.tested(
-        SpecifiedTest(0, SUBJECTS, 45), SpecifiedTest(0, IMAGES, 45), SpecifiedTest(0, ADJUSTED, 45),
-        SpecifiedTest(1, SUBJECTS, 10), values=values,
-    )  # fmt: skip
+        SpecifiedTest(0, SUBJECTS, 45),
+        SpecifiedTest(0, IMAGES, 45),
+        SpecifiedTest(0, ADJUSTED, 45),
+        SpecifiedTest(1, SUBJECTS, 10),
+        values=values,
+    )
     assert [row.status for row in found.panel.rows] == [TOO_FEW, TOO_FEW, TOO_FEW, UNINFORMATIVE]
     nobody = world.tested(SpecifiedTest(0, SUBJECTS, 1000))
     assert nobody.panel.rows[0].status == TOO_FEW

@@ -140,8 +140,9 @@ def test_counts_are_those_of_the_tables() -> None:
     assert rows["pronoun", "age"]["groups"] == 3
     shares = describe.shares(people(), "age", 2)
     assert [(row["group"], row["n_images"], row["share"]) for row in shares] == [
-        ("18-29", 3, 0.75), ("(1 smaller groups)", 1, 0.25),
-    ]  # fmt: skip
+        ("18-29", 3, 0.75),
+        ("(1 smaller groups)", 1, 0.25),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -178,8 +179,9 @@ def test_income_levels_are_shares_by_the_groups_of_a_table(tmp_path: Path) -> No
     table.write_text("country,group\nKENYA,lower middle\nVietnam,lower middle\nBR,upper middle\n", encoding="utf-8")
     rows, notes = income_shares(people, table, 2)
     assert [(row["group"], row["n_images"], row["share"]) for row in rows] == [
-        ("lower middle", 3, 0.6), ("upper middle", 2, 0.4),
-    ]  # fmt: skip
+        ("lower middle", 3, 0.6),
+        ("upper middle", 2, 0.4),
+    ]
     assert notes == ["1 image of countries without an income group was left out of its shares"]
     for text, said in (
         ("country,level\nKenya,low\n", "no column 'group'"),
@@ -204,10 +206,12 @@ def _annotators(folder: Path) -> Path:
 def test_annotators_are_counted_by_attribute_and_small_groups_are_pooled(tmp_path: Path) -> None:
     rows = describe.annotator_counts([_annotators(tmp_path)], 3)
     assert [(row["attribute"], row["group"], row["n"]) for row in rows] == [
-        ("annotator_age", "30-39", 4), ("annotator_age", "(1 smaller groups)", None),
-        ("annotator_pronoun", "She/her/hers", 4), ("annotator_pronoun", "They/them/their", 3),
+        ("annotator_age", "30-39", 4),
+        ("annotator_age", "(1 smaller groups)", None),
+        ("annotator_pronoun", "She/her/hers", 4),
+        ("annotator_pronoun", "They/them/their", 3),
         ("annotator_pronoun", "(1 smaller groups)", None),
-    ]  # fmt: skip
+    ]
     (tmp_path / "ids.csv").write_text("annotator_id\na\n")
     with pytest.raises(Fp2Error, match="no attribute of annotators"):
         describe.annotator_counts([tmp_path / "ids.csv"], 3)
@@ -221,10 +225,17 @@ def test_a_whole_run_on_drawn_people_with_embeddings(tmp_path: Path) -> None:
     from fp2.run import run
 
     words = [
-        "task=diversity", "data.n_subjects=30", "data.n_pairs=0", "data.images_per_subject=1", f"paths.root={tmp_path}",
-        "tracking=none", "cut=pronoun", "task.options.sample=20", "report.figures=false",
+        "task=diversity",
+        "data.n_subjects=30",
+        "data.n_pairs=0",
+        "data.images_per_subject=1",
+        f"paths.root={tmp_path}",
+        "tracking=none",
+        "cut=pronoun",
+        "task.options.sample=20",
+        "report.figures=false",
         f"task.files.annotators=[{_annotators(tmp_path)}]",
-    ]  # fmt: skip
+    ]
     first = run(load_config(words), tmp_path / "first", words, Progress(quiet=True))
     block = first.results["diversity_report"]
     assert block["vendi"] == []

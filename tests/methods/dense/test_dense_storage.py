@@ -104,11 +104,14 @@ def plan_of(
 ) -> Plan:
     shown = [
         Stimulus(
-            f"i{k}", f"s{k // 2}", Path(f"/images/i{k}.png"), "same" if k in same else f"{k:064d}",
+            f"i{k}",
+            f"s{k // 2}",
+            Path(f"/images/i{k}.png"),
+            "same" if k in same else f"{k:064d}",
             error="unreadable" if k in bad else None,
         )
         for k in range(n)
-    ]  # fmt: skip
+    ]
     return make_plan([(people(n), "original", shown)], questions)
 
 
@@ -151,8 +154,13 @@ def test_every_number_is_where_it_belongs_and_is_not_asked_for_again(store: Resp
                 assert made.columns["p_yes"][i, t, m] == want
     assert np.isnan(made.columns["p_no_first_token"]).all()
     assert made.counts(first.asked.model_calls) == {
-        "planned": 36, "answered": 36, "refused": 0, "failed": 0, "cached": 0, "model_calls": 6,
-    }  # fmt: skip
+        "planned": 36,
+        "answered": 36,
+        "refused": 0,
+        "failed": 0,
+        "cached": 0,
+        "model_calls": 6,
+    }
     again = Scripted()
     second = ask_all(again, store).answers
     assert again.asked == []

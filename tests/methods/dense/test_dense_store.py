@@ -196,9 +196,12 @@ def test_the_keys_follow_what_changes_an_answer() -> None:
     assert question_key(question, method) != question_key(question, {"name": "m/2"})
     base: tuple[Any, ...] = ({"engine": "e"}, "pixels", "original", {}, {})
     others = [
-        ({"engine": "f"}, *base[1:]), (base[0], "other", *base[2:]), (*base[:2], "grey", {}, {}),
-        (*base[:3], {"size": 8}, {}), (*base[:4], {"person": "x"}),
-    ]  # fmt: skip
+        ({"engine": "f"}, *base[1:]),
+        (base[0], "other", *base[2:]),
+        (*base[:2], "grey", {}, {}),
+        (*base[:3], {"size": 8}, {}),
+        (*base[:4], {"person": "x"}),
+    ]
     assert len({context_key(*base), *(context_key(*other) for other in others)}) == 6
 
 

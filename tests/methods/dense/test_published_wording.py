@@ -32,9 +32,15 @@ def asked_by(text: str, traits: list[str]) -> list[str]:
     asked: list[str] = []
     anything: Any = SimpleNamespace(from_pretrained=lambda *_, **__: None)
     names = {
-        "traits": traits, "ask": asked.append, "Kind": anything, "half": None, "Parser": lambda **_: None,
-        "note": lambda _: None, "save": lambda _: None, "folder": "",
-    }  # fmt: skip
+        "traits": traits,
+        "ask": asked.append,
+        "Kind": anything,
+        "half": None,
+        "Parser": lambda **_: None,
+        "note": lambda _: None,
+        "save": lambda _: None,
+        "folder": "",
+    }
     exec(compile(text, "script", "exec"), names)
     return asked
 

@@ -33,9 +33,7 @@ def test_the_record_has_each_disparity_with_its_interval_and_verdict() -> None:
 
 def thing(*required: str, closed: bool = False, **properties: Any) -> dict[str, Any]:
     """Return the schema of an object."""
-    return {
-        "type": "object", "required": list(required), "properties": properties, "additionalProperties": not closed
-    }  # fmt: skip
+    return {"type": "object", "required": list(required), "properties": properties, "additionalProperties": not closed}
 
 
 TEXT, NUMBER, TEXTS = {"type": "string"}, {"type": "number"}, {"type": "array", "items": {"type": "string"}}
@@ -85,11 +83,20 @@ EVALUATION = f"fp2/m/{CREATED}"
 def answer_lines(file: Path) -> list[str]:
     from fp2.methods.recorded.forms.every_eval_ever import EVERY_EVAL_EVER
 
-    rows = pd.DataFrame({
-        "image": ["a.jpg", "b.jpg"], "subject": ["a", "b"], "variant": ["original"] * 2, "probe": ["trust"] * 2,
-        "question": ["trust"] * 2, "question_text": ["Kind?"] * 2, "text": ["Yes.", None],
-        "status": ["answered", "error"], "error": [None, "timeout"], "p_yes": [0.25, None],
-    })  # fmt: skip
+    rows = pd.DataFrame(
+        {
+            "image": ["a.jpg", "b.jpg"],
+            "subject": ["a", "b"],
+            "variant": ["original"] * 2,
+            "probe": ["trust"] * 2,
+            "question": ["trust"] * 2,
+            "question_text": ["Kind?"] * 2,
+            "text": ["Yes.", None],
+            "status": ["answered", "error"],
+            "error": [None, "timeout"],
+            "p_yes": [0.25, None],
+        }
+    )
     EVERY_EVAL_EVER.write(file, rows, {"model": "m", "model_id": "org/m", "run_id": "r", "created": CREATED})
     return file.read_text().splitlines()
 

@@ -106,8 +106,10 @@ def test_findings_without_disparities_are_exported(tmp_path: Path) -> None:
     metrics = [
         one for one in metrics_of(files["ml-bom"].read_text("utf-8")) if one["type"].startswith("Traits attributed")
     ]
-    shares, chances = ({one["slice"]: one["value"] for one in metrics if one["type"].endswith(f"by region, {column}")}
-                       for column in ("Share", "By chance"))  # fmt: skip
+    shares, chances = (
+        {one["slice"]: one["value"] for one in metrics if one["type"].endswith(f"by region, {column}")}
+        for column in ("Share", "By chance")
+    )
     block = results_of(RELEASED / "gras")["gras"]
     regions = next(one for one in block["attributes"] if one["name"] == "region")["groups"]
     large = {group["group"] for group in regions if group["n_subjects"] >= 10}

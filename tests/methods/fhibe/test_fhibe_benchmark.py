@@ -103,9 +103,14 @@ def test_bonferroni_counts_all_pairs_and_the_largest_disparity_wins() -> None:
 
 @pytest.mark.parametrize(
     ("attribute", "first", "second"),
-    [("pronoun", "She/her/hers", "He/him/his"), ("skin_tone", "VI", "I"), ("ancestry", "Asia", "Europe"),
-     ("age", "18-29", "60+"), ("region x skin_tone", "Asia x VI", "Asia x II")],
-)  # fmt: skip
+    [
+        ("pronoun", "She/her/hers", "He/him/his"),
+        ("skin_tone", "VI", "I"),
+        ("ancestry", "Asia", "Europe"),
+        ("age", "18-29", "60+"),
+        ("region x skin_tone", "Asia x VI", "Asia x II"),
+    ],
+)
 def test_of_equal_medians_the_second_group_of_the_release_is_the_worse_one(
     attribute: str, first: str, second: str
 ) -> None:
@@ -137,8 +142,12 @@ def test_groups_need_ten_subjects_not_ten_images() -> None:
     people = people_with({"tone": [["I"]] * 20 + [["VI"]] * 9}, images=5)
     values = np.where(people["attr_tone"].map(lambda cell: cell == ["I"]), 0.9, 0.1)
     rng = np.random.default_rng(0)
-    found = benchmark(scores_of(people, values + rng.random(len(people)) / 100), people, [Cut("tone", ("tone",))],
-                      BenchmarkOptions(**QUICK))["rows"][0]  # fmt: skip
+    found = benchmark(
+        scores_of(people, values + rng.random(len(people)) / 100),
+        people,
+        [Cut("tone", ("tone",))],
+        BenchmarkOptions(**QUICK),
+    )["rows"][0]
     assert [group["group"] for group in found["groups"]] == ["I"]
     assert found["published"] is None
     assert found["agreement"] == "none"
@@ -174,8 +183,9 @@ def test_pseudo_replication_is_named_as_the_reason() -> None:
         people = people_with({"tone": [["I"]] * 15 + [["VI"]] * 15}, images=12)
         person = np.repeat(rng.normal(0, 0.1, 30), 12)
         values = (0.6 + person + rng.normal(0, 0.05, 360)).clip(0, 1)
-        row = benchmark(scores_of(people, values), people, [Cut("tone", ("tone",))],
-                        BenchmarkOptions(**QUICK))["rows"][0]  # fmt: skip
+        row = benchmark(scores_of(people, values), people, [Cut("tone", ("tone",))], BenchmarkOptions(**QUICK))["rows"][
+            0
+        ]
         if row["agreement"] == "published_only":
             only += 1
             assert "images_as_people" in row["reasons"]
@@ -199,8 +209,9 @@ def test_a_tone_gap_that_is_contrast_disappears_within_a_contrast() -> None:
 
 def test_several_values_count_in_each_of_their_groups() -> None:
     people = people_with({"tone": [["I", "II"]] * 12 + [["II"]] * 12})
-    row = benchmark(scores_of(people, np.linspace(0, 1, 24)), people, [Cut("tone", ("tone",))],
-                    BenchmarkOptions(**QUICK))["rows"][0]  # fmt: skip
+    row = benchmark(
+        scores_of(people, np.linspace(0, 1, 24)), people, [Cut("tone", ("tone",))], BenchmarkOptions(**QUICK)
+    )["rows"][0]
     assert [(g["group"], g["n_subjects"]) for g in row["groups"]] == [("I", 12), ("II", 24)]
     assert row["ours"]["dependent_groups"]
 
@@ -243,8 +254,9 @@ def test_negative_scores_have_no_published_disparity() -> None:
     rng = np.random.default_rng(2)
     people = people_with({"tone": [["I"]] * 30 + [["VI"]] * 30})
     values = np.r_[rng.normal(0.5, 0.1, 30), rng.normal(-0.5, 0.1, 30)]
-    found = benchmark(scores_of(people, values), people, [Cut("tone", ("tone",))],
-                      BenchmarkOptions(**QUICK, value_range=(-1, 1)))  # fmt: skip
+    found = benchmark(
+        scores_of(people, values), people, [Cut("tone", ("tone",))], BenchmarkOptions(**QUICK, value_range=(-1, 1))
+    )
     assert found["negative"]
     assert found["rows"][0]["published"]["disparity"] is None
     assert found["rows"][0]["reasons"] == ["negative"]
@@ -283,8 +295,9 @@ def test_a_person_scored_twice_in_one_image_is_refused() -> None:
 
 
 def test_a_cut_or_a_condition_without_subjects_is_a_note_and_no_error() -> None:
-    people = people_with({"tone": [["I"]] * 12 + [["VI"]] * 12, "age": [["60+"]] * 12 + [[]] * 12,
-                          "wear": [[]] * 12 + [["hat"]] * 12})  # fmt: skip
+    people = people_with(
+        {"tone": [["I"]] * 12 + [["VI"]] * 12, "age": [["60+"]] * 12 + [[]] * 12, "wear": [[]] * 12 + [["hat"]] * 12}
+    )
     chosen = Cut("chosen", ("tone",), (("tone", ("VI",)),))
     cuts = [*every_intersection(["tone", "age", "wear"]), chosen]
     table = scores_of(people, np.linspace(0.2, 0.9, 24))

@@ -170,10 +170,19 @@ def test_a_whole_run_with_a_dual_encoder(tmp_path: Path) -> None:
 
     checkpoint = DUALS["clip"](tmp_path / "clip", 0)
     words = [
-        "experiment=fhibe_clip", "data=peeps", f"model.id={checkpoint}", "data.n_subjects=30", "data.n_pairs=0",
-        "data.images_per_subject=1", f"paths.root={tmp_path}", "analysis=quick", "analysis.permutations=199",
-        "engine.device=cpu", "tracking=none", "report.figures=false",
-    ]  # fmt: skip
+        "experiment=fhibe_clip",
+        "data=peeps",
+        f"model.id={checkpoint}",
+        "data.n_subjects=30",
+        "data.n_pairs=0",
+        "data.images_per_subject=1",
+        f"paths.root={tmp_path}",
+        "analysis=quick",
+        "analysis.permutations=199",
+        "engine.device=cpu",
+        "tracking=none",
+        "report.figures=false",
+    ]
     config = load_config(words)
     outcome = run(config, tmp_path / "run", words, Progress(quiet=True))
     assert outcome.exit_status == 0

@@ -136,8 +136,10 @@ def test_permutation_importance_is_scikit_learns_fold_by_fold() -> None:
     rng = np.random.default_rng(10)
     score = table["contrast"].to_numpy() + rng.normal(0, 0.05, 200)
     options = replace(QUICK, repeats=8)
-    ours = {row["feature"]: row for row in error_model(
-        table.assign(score=score), ["contrast", "noise"], [], [], options)["importances"]}  # fmt: skip
+    ours = {
+        row["feature"]: row
+        for row in error_model(table.assign(score=score), ["contrast", "noise"], [], [], options)["importances"]
+    }
     x = table[["contrast", "noise"]].to_numpy()
     people = np.unique(table["subject_id"], return_inverse=True)[1]
     lost = []

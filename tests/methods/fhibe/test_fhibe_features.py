@@ -55,10 +55,23 @@ def people(folder: Path) -> pd.DataFrame:
 def test_numbers_by_hand(tmp_path: Path) -> None:
     row = measure(people(tmp_path)).iloc[0]
     expected = {
-        "visible_keypoints": 2, "bald": 1, "visible_hair": 0, "headwear": 1, "eyewear": 0, "facial_skin": 0.2,
-        "box_share": 0.4, "box_aspect": 0.8, "face_share": 0.5, "image_aspect": 2, "people_in_picture": 1,
-        "brightness": 0, "contrast": 0, "sharpness": 0, "face_brightness": 0, "figure_ground": 50 / 60,
-    }  # fmt: skip
+        "visible_keypoints": 2,
+        "bald": 1,
+        "visible_hair": 0,
+        "headwear": 1,
+        "eyewear": 0,
+        "facial_skin": 0.2,
+        "box_share": 0.4,
+        "box_aspect": 0.8,
+        "face_share": 0.5,
+        "image_aspect": 2,
+        "people_in_picture": 1,
+        "brightness": 0,
+        "contrast": 0,
+        "sharpness": 0,
+        "face_brightness": 0,
+        "figure_ground": 50 / 60,
+    }
     assert {name: row[name] for name in expected} == pytest.approx(expected, abs=1e-6)
 
 

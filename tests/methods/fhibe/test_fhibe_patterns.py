@@ -21,10 +21,17 @@ def people(seed: int, n: int = 240, images: int = 3) -> pd.DataFrame:
     colour = rng.choice(["Black", "White", "Gray"], n, p=[0.5, 0.25, 0.25])
     glasses = rng.random(n) < 0.4
     rows: list[dict[str, Any]] = [
-        {"image_id": f"i{s}-{k}", "subject_id": f"s{s}", "attr_beard": [str(beard[s])],
-         "attr_colour": [str(colour[s])], "glasses": float(glasses[s]), "light": rng.random()}
-        for s in range(n) for k in range(images)
-    ]  # fmt: skip
+        {
+            "image_id": f"i{s}-{k}",
+            "subject_id": f"s{s}",
+            "attr_beard": [str(beard[s])],
+            "attr_colour": [str(colour[s])],
+            "glasses": float(glasses[s]),
+            "light": rng.random(),
+        }
+        for s in range(n)
+        for k in range(images)
+    ]
     return pd.DataFrame(rows)
 
 

@@ -18,11 +18,16 @@ def test_valid_options_are_read() -> None:
         ScoresOptions,
         {
             "metrics": {"lpips": {"higher_is_better": False, "range": [0, 1], "smallest_effect": 0}, "recall": True},
-            "within": "visible_keypoints >= 25", "attributes": ["age"], "depth": None, "top_k": 5,
-            "error_model": {"trees": 7, "alpha": 0.01}, "patterns": True, "sensitive": None,
+            "within": "visible_keypoints >= 25",
+            "attributes": ["age"],
+            "depth": None,
+            "top_k": 5,
+            "error_model": {"trees": 7, "alpha": 0.01},
+            "patterns": True,
+            "sensitive": None,
         },
         "task.options",
-    )  # fmt: skip
+    )
     assert options.metrics[0] == Metric("lpips", higher_is_better=False, range=(0.0, 1.0), smallest_effect=0.0)
     assert options.within == ("visible_keypoints >= 25",)
     assert options.attributes == ("age",)

@@ -100,10 +100,12 @@ def test_pairs_of_metric_and_task_without_a_score_are_left_out_with_a_note() -> 
     full = np.linspace(0, 1, len(people))
     scores = pd.concat(
         [
-            long(people, full, "detect", "recall"), long(people, np.nan, "detect", "lpips"),
-            long(people, full + 1, "paint", "lpips"), long(people, np.nan, "paint", "recall"),
+            long(people, full, "detect", "recall"),
+            long(people, np.nan, "detect", "lpips"),
+            long(people, full + 1, "paint", "lpips"),
+            long(people, np.nan, "paint", "recall"),
         ]
-    )  # fmt: skip
+    )
     lpips = Metric("lpips", higher_is_better=False, range=(0, 1))
     options = ScoresOptions(metrics=(Metric("recall"), lpips), **PLAIN)
     found = analysed(scores, people, options)
@@ -147,9 +149,13 @@ def test_all_attributes_of_rules_are_followed_up_and_conditions_take_everything(
 
     def found(**patterns: Any) -> dict[str, Any]:
         options = ScoresOptions(
-            metrics=(Metric("recall", range=(-1, 2)),), sensitive=("gender",), within=("brightness > 0.3",),
-            within_all=True, error_model=small, patterns={"permutations": 200, "longest": 1, **patterns},
-        )  # fmt: skip
+            metrics=(Metric("recall", range=(-1, 2)),),
+            sensitive=("gender",),
+            within=("brightness > 0.3",),
+            within_all=True,
+            error_model=small,
+            patterns={"permutations": 200, "longest": 1, **patterns},
+        )
         return dict(analysed(scores, people, options)["outcomes"][0])
 
     one = found()
@@ -164,10 +170,17 @@ def test_all_attributes_of_rules_are_followed_up_and_conditions_take_everything(
 def test_highest_disparities_with_a_small_group_are_not_shown(min_cell: int, worst: list[str]) -> None:
     groups = [{"group": "a", "n_subjects": 40}, {"group": "b", "n_subjects": 30}, {"group": "few", "n_subjects": 9}]
     lines = [
-        {"outcome": "recall", "intersection": "A", "cut": "age", "worst": worst, "best": "a", "disparity": 0.2,
-         "agreement": "both"}
+        {
+            "outcome": "recall",
+            "intersection": "A",
+            "cut": "age",
+            "worst": worst,
+            "best": "a",
+            "disparity": 0.2,
+            "agreement": "both",
+        }
         for worst in ("few", "b")
-    ]  # fmt: skip
+    ]
     outcome = {"label": "recall", "benchmark": {"rows": [{"cut": "age", "groups": groups}]}}
     values = suppressed(highest_disparities({"outcomes": [outcome], "top": lines}, "top"), min_cell)
     assert [as_cell(row.cells[3]).value for row in tables(values)[0].rows] == worst

@@ -52,8 +52,7 @@ def write_scores(bench: Bench, name: str = "scores.csv", **more: Any) -> Path:
 def whole(tmp_path_factory: pytest.TempPathFactory, squares: Path) -> tuple[Bench, Path]:
     bench = Bench(tmp_path_factory.mktemp("scores"), squares)
     within = ("task.options.within=['brightness > 0.3']", "task.options.within_all=true")
-    outcome = run(bench, f"task.files.scores={write_scores(bench)}", *within, "report=default",
-                  "report.figures=false")  # fmt: skip
+    outcome = run(bench, f"task.files.scores={write_scores(bench)}", *within, "report=default", "report.figures=false")
     return bench, outcome.folder
 
 
@@ -137,9 +136,13 @@ def test_other_formats_long_tables_and_files_without_subjects(bench: Bench, kind
     else:
         long.to_json(path, orient="records", lines=True)
     found = run(
-        bench, f"task.files.scores={path}", "task.options.columns={image: picture, model: who}",
-        "task.options.error_model=null", "task.options.patterns=null", "task.options.pixels=false",
-    ).results  # fmt: skip
+        bench,
+        f"task.files.scores={path}",
+        "task.options.columns={image: picture, model: who}",
+        "task.options.error_model=null",
+        "task.options.patterns=null",
+        "task.options.pixels=false",
+    ).results
     assert [one["label"] for one in found["fhibe_scores"]["outcomes"]][:2] == ["A · recall", "B · recall"]
     assert {row["probe"] for row in found["disparities"]} == {"A", "B"}
 
@@ -189,11 +192,18 @@ def test_simulated_scores_are_marked_as_calibration(bench: Bench) -> None:
     [
         (["within=['region == north', 'brightness > 0.2']", "error_model=null", "patterns=null"], ["region"], []),
         (["attributes=[gender,region]", "error_model=null", "patterns=null"], ["region", "gender"], []),
-        (["features=[region,brightness]", "patterns=null",
-          "error_model={trees: 3, folds: 2, repeats: 1, resamples: 20}"], ["region", "brightness"], ["contrast"]),
+        (
+            [
+                "features=[region,brightness]",
+                "patterns=null",
+                "error_model={trees: 3, folds: 2, repeats: 1, resamples: 20}",
+            ],
+            ["region", "brightness"],
+            ["contrast"],
+        ),
         (["error_model=null", "patterns=null"], ["gender"], ["region", "brightness"]),
     ],
-)  # fmt: skip
+)
 def test_a_run_keeps_what_a_purge_needs_and_no_more(
     bench: Bench, own: list[str], kept: list[str], gone: list[str]
 ) -> None:

@@ -18,11 +18,14 @@ from fp2.protocols.task_tables import ScoreComparison
 def _row(by: list[str], groups: list[str], ends: tuple[str, str] | None, d: float | None = None) -> dict[str, Any]:
     published = None if ends is None else {"worst": ends[0], "best": ends[1], "disparity": d}
     return {
-        "cut": "_x_".join(by), "n_parts": len(by), "n_groups": len(groups),
+        "cut": "_x_".join(by),
+        "n_parts": len(by),
+        "n_groups": len(groups),
         "abbreviation": "x".join(name[0].upper() for name in by),
-        "groups": [{"group": group} for group in groups], "published": published,
+        "groups": [{"group": group} for group in groups],
+        "published": published,
         "ours": {"raw": 0.1 * len(by), "null_mean": 0.05},
-    }  # fmt: skip
+    }
 
 
 CUTS = [Cut("_x_".join(by), tuple(by)) for by in (["age"], ["pronoun"], ["age", "pronoun"], ["letter", "number"])]
@@ -47,8 +50,13 @@ def test_sizes_and_values_are_counted_with_what_chance_gives() -> None:
     assert old["expected"] == pytest.approx(1 / 2 + 2 / 3)
     assert (values["age", "young"]["n_best"], values["age", "young"]["n_worst"]) == (2, 0)
     assert values["pronoun", "he"] | {"expected": None} == {
-        "attribute": "pronoun", "value": "he", "n_cases": 1, "n_worst": 1, "n_best": 1, "expected": None
-    }  # fmt: skip
+        "attribute": "pronoun",
+        "value": "he",
+        "n_cases": 1,
+        "n_worst": 1,
+        "n_best": 1,
+        "expected": None,
+    }
     assert summarise([{"benchmark": {"rows": [rows[3]]}}], CUTS) == {}
 
 
@@ -74,9 +82,13 @@ def test_attributes_all_compares_every_attribute_and_the_sensitive_intersections
     n = 60
     people = pd.DataFrame({"image_id": [f"i{k}" for k in range(n)], "subject_id": [f"s{k}" for k in range(n)]})
     for name, values in (
-        ("pronoun", ["she", "he"]), ("age", ["18-29", "60+"]), ("hairstyle", ["short", "long"]),
-        ("iso", ["up to 100", "100 to 200"]), ("camera_model", ["x", "y"]), ("location_country", ["A", "B"]),
-    ):  # fmt: skip
+        ("pronoun", ["she", "he"]),
+        ("age", ["18-29", "60+"]),
+        ("hairstyle", ["short", "long"]),
+        ("iso", ["up to 100", "100 to 200"]),
+        ("camera_model", ["x", "y"]),
+        ("location_country", ["A", "B"]),
+    ):
         people[f"attr_{name}"] = [[value] for value in rng.choice(values, n)]
     people["attr_weather"] = [[] for _ in range(n)]
     options = ScoresOptions(attributes=("all",), error_model=None, patterns=None)

@@ -49,12 +49,17 @@ def tables() -> tuple[pd.DataFrame, pd.DataFrame]:
             seen = see(sample_image_cues(person, rng))
             answers += [
                 {
-                    "response_key": f"{image}{prompt.name}", "image_id": image, "subject_id": f"s{subject}",
-                    "variant": "original", "question_id": prompt.name, "probe": prompt.kind, "status": "answered",
+                    "response_key": f"{image}{prompt.name}",
+                    "image_id": image,
+                    "subject_id": f"s{subject}",
+                    "variant": "original",
+                    "question_id": prompt.name,
+                    "probe": prompt.kind,
+                    "status": "answered",
                     "text": PLANTED.vqa.answer(prompt.name, seen),
                 }
                 for prompt in PLANTED.vqa.prompts.values()
-            ]  # fmt: skip
+            ]
     return pd.DataFrame(people), pd.DataFrame(answers)
 
 
@@ -277,8 +282,10 @@ def test_section_shows_rates_prompts_and_charts_and_hides_small_groups() -> None
     values = list(VqaSection().values(found(), results))
     shown, hidden = (suppressed(values, least) for least in (10, 10_000))
     assert {chart.file for chart in charts(shown) if chart.series and chart.in_files} == {
-        "fhibe_vqa_gender", "fhibe_vqa_occupations", "fhibe_vqa_toxic"
-    }  # fmt: skip
+        "fhibe_vqa_gender",
+        "fhibe_vqa_occupations",
+        "fhibe_vqa_toxic",
+    }
     page = render_values(values, 10)
     for text in ("Why is this person likeable?", "<bdi>engineer</bdi>", "Oceania", "Wrong pronoun"):
         assert text in page

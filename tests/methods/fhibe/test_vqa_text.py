@@ -147,17 +147,29 @@ def test_the_keyword_set_is_versioned_and_sealed() -> None:
     )
     assert scorer.lexicon == lexicon.info
     with pytest.raises(Fp2Error, match="no lexicon"):
-        build_scorer("toxic", {"target": "fp2.methods.fhibe.vqa.scorers:Toxic", "higher_is_better": False,
-                               "value_range": [0.0, 1.0], "smallest_effect": 0.05, "lexicon_file": "mine"})  # fmt: skip
+        build_scorer(
+            "toxic",
+            {
+                "target": "fp2.methods.fhibe.vqa.scorers:Toxic",
+                "higher_is_better": False,
+                "value_range": [0.0, 1.0],
+                "smallest_effect": 0.05,
+                "lexicon_file": "mine",
+            },
+        )
 
 
 def test_answers_off_topic_have_no_value_and_others_are_judged_once() -> None:
     def made(name: str) -> object:
         return build_scorer(
             name.lower(),
-            {"target": f"fp2.methods.fhibe.vqa.scorers:{name}", "higher_is_better": False, "value_range": [0.0, 1.0],
-             "smallest_effect": 0.05},
-        )  # fmt: skip
+            {
+                "target": f"fp2.methods.fhibe.vqa.scorers:{name}",
+                "higher_is_better": False,
+                "value_range": [0.0, 1.0],
+                "smallest_effect": 0.05,
+            },
+        )
 
     texts = ["He is a cook.", "This is a picture of a person.", "", "They are a cook.", "She is a cook."]
     values = {name: made(name).score(texts, ["neutral"] * 5).values.tolist() for name in ("Gendered", "PronounError")}  # type: ignore[attr-defined]

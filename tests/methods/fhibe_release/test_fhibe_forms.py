@@ -178,8 +178,12 @@ def test_a_bare_region_counts_for_all_its_subregions_where_that_is_asked_for(who
     listed, papers = load_fhibe(whole.root), load_fhibe(whole.root, expand_regions=True)
     assert listed.people["attr_subregion"].iloc[0] == []
     assert papers.people["attr_subregion"].iloc[0] == [
-        "Northern Africa", "Eastern Africa", "Middle Africa", "Southern Africa", "Western Africa",
-    ]  # fmt: skip
+        "Northern Africa",
+        "Eastern Africa",
+        "Middle Africa",
+        "Southern Africa",
+        "Western Africa",
+    ]
     both = papers.people["attr_subregion"].iloc[1]  # Asia with Southern Asia, and Europe alone
     assert both == ["Southern Asia", "Eastern Europe", "Northern Europe", "Southern Europe", "Western Europe"]
     assert list(papers.people["attr_region"]) == list(listed.people["attr_region"])

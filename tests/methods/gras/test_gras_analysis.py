@@ -91,8 +91,10 @@ def test_planted_cells_are_found_and_planted_zeros_are_not(planted: Any) -> None
     strong = {(name, k) for name, part in unit["tests"].items() for k, on in enumerate(part["significant"]) if on}
     assert strong == {("gender", 0), ("gender", 1), ("gender", 2), ("age", 4)}
     assert unit["scores"]["step_down"] == {
-        "value": pytest.approx(100 * 4 / 30), "mean_or_spread": 0.0, "p_value": 1 / 100,
-    }  # fmt: skip
+        "value": pytest.approx(100 * 4 / 30),
+        "mean_or_spread": 0.0,
+        "p_value": 1 / 100,
+    }
     assert block["headline"]["step_down_subjects"] == unit["scores"]["step_down"]["value"]
     for part in unit["tests"].values():
         assert [p <= 0.05 for p in part["adjusted_p"]] == part["significant"]

@@ -51,8 +51,11 @@ def test_a_rate_needs_strictly_more_in_every_template() -> None:
     group[0, 0, 1] = 0.5
     found = attribution_rates(means(group, overall)).set_index(["group", "polarity"])["share"]
     assert found.to_dict() == {
-        ("g0", "positive"): 0.0, ("g0", "negative"): 1.0, ("g1", "positive"): 0.0, ("g1", "negative"): 0.0,
-    }  # fmt: skip
+        ("g0", "positive"): 0.0,
+        ("g0", "negative"): 1.0,
+        ("g1", "positive"): 0.0,
+        ("g1", "negative"): 0.0,
+    }
 
 
 def test_a_missing_mean_is_above_nothing() -> None:

@@ -94,10 +94,17 @@ def test_from_the_official_lists_to_scores(official: Path, tmp_path: Path) -> No
         " item_sd: 0, noise: {subject_sd: 0.1, image_sd: 0.1}}}"
     )
     words = [
-        "experiment=gras_paper", "model=planted", "probe.published=null", truth, f"data.root={official}",
+        "experiment=gras_paper",
+        "model=planted",
+        "probe.published=null",
+        truth,
+        f"data.root={official}",
         "probe.options.permutations=50",
-        "probe.options.bootstrap=20", "analysis.min_subjects=3", "tracking=none", "report=none",
-    ]  # fmt: skip
+        "probe.options.bootstrap=20",
+        "analysis.min_subjects=3",
+        "tracking=none",
+        "report=none",
+    ]
     results = execute(words, tmp_path / "out").results
     assert results["answers"]["answered"] == 2_000
     assert any("not balanced for gender, age or race" in note for note in results["limitations"])
@@ -126,10 +133,19 @@ def test_a_purge_needs_the_official_list_no_more(bench: Bench, official: Path, t
     listed.parent.mkdir()
     listed.write_text((official / listed.name).read_text())
     words = [
-        "model=planted", "probe=gras", f"probe.traits_file={listed}", "probe.select=[direct,judgment]", *bench.places,
-        "probe.options.permutations=20", "probe.options.bootstrap=20", "data=table", "cut.by=[gender]",
-        "data.columns={image: file, subject: person, gender: gender}", "report=none", "tracking=none",
-    ]  # fmt: skip
+        "model=planted",
+        "probe=gras",
+        f"probe.traits_file={listed}",
+        "probe.select=[direct,judgment]",
+        *bench.places,
+        "probe.options.permutations=20",
+        "probe.options.bootstrap=20",
+        "data=table",
+        "cut.by=[gender]",
+        "data.columns={image: file, subject: person, gender: gender}",
+        "report=none",
+        "tracking=none",
+    ]
     folder = bench.outputs / "one"
     before = execute(words, folder).results
     assert "elsewhere" not in (folder / "config.yaml").read_text()

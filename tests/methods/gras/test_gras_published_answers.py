@@ -35,9 +35,14 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def words(root: Path, *more: str) -> list[str]:
     return [
-        "experiment=gras_published", f"data.root={root}", "task.options.permutations=50", "task.options.bootstrap=20",
-        "analysis.min_subjects=3", "tracking=none", *more,
-    ]  # fmt: skip
+        "experiment=gras_published",
+        f"data.root={root}",
+        "task.options.permutations=50",
+        "task.options.bootstrap=20",
+        "analysis.min_subjects=3",
+        "tracking=none",
+        *more,
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -85,8 +90,13 @@ def test_the_report_says_that_the_answers_were_supplied(analysed: tuple[Path, di
     assert "supplied, not asked here" in (folder / "dashboard.html").read_text()
     assert verified(root)
     assert results["answers"] == {
-        "planned": 200 * 20, "answered": 200 * 20, "refused": 0, "failed": 0, "cached": 0, "model_calls": 0,
-    }  # fmt: skip
+        "planned": 200 * 20,
+        "answered": 200 * 20,
+        "refused": 0,
+        "failed": 0,
+        "cached": 0,
+        "model_calls": 0,
+    }
     shards = pd.read_parquet(folder / "responses")
     assert len(shards) == 4000
     assert not shards["image_id"].astype(str).str.contains("jpg").any()

@@ -29,8 +29,14 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def words(root: Path, *more: str) -> list[str]:
-    return ["experiment=gras_published", f"data.root={root}", "analysis.min_subjects=3", "tracking=none",
-            f"task.options.model={MODEL}", *more]  # fmt: skip
+    return [
+        "experiment=gras_published",
+        f"data.root={root}",
+        "analysis.min_subjects=3",
+        "tracking=none",
+        f"task.options.model={MODEL}",
+        *more,
+    ]
 
 
 def paths(root: Path) -> list[str]:

@@ -66,9 +66,13 @@ def test_the_first_values_are_the_score_beside_chance_and_the_score_of_each_attr
 
 def test_charts_are_the_panels_of_the_figure_files(results: dict[str, Any], values: list[Value]) -> None:
     assert {chart.file for chart in charts(values) if chart.in_files} == {
-        "gras_score", "gras_traits_gender", "gras_traits_skin_tone", "gras_attribution", "gras_templates_1",
+        "gras_score",
+        "gras_traits_gender",
+        "gras_traits_skin_tone",
+        "gras_attribution",
+        "gras_templates_1",
         "gras_templates_2",
-    }  # fmt: skip
+    }
     null = next(chart for chart in charts(values) if chart.file == "gras_score")
     assert sum(point.value or 0 for point in null.series[0].points) == 40
     page = render_dashboard(results, [], [], sections=[GRAS])

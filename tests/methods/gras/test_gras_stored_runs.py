@@ -53,8 +53,13 @@ def test_a_run_keeps_shards_and_no_ids_and_the_next_asks_nothing(bench: Bench) -
     one = run(bench)
     assert one.exit_status == 0
     assert one.results["answers"] == {
-        "planned": 288, "answered": 288, "refused": 0, "failed": 0, "cached": 0, "model_calls": 1,
-    }  # fmt: skip
+        "planned": 288,
+        "answered": 288,
+        "refused": 0,
+        "failed": 0,
+        "cached": 0,
+        "model_calls": 1,
+    }
     assert one.results["gras"]["battery"]["n_positive"] == 1
     assert len(rows_of(bench, "blocks")) == 72
     assert not rows_of(bench, "answers")
@@ -164,11 +169,20 @@ def test_groups_that_are_too_small_are_refused_before_anything_is_asked(bench: B
 
 def test_the_bundled_model_is_asked_about_a_few_people(own_root: Path) -> None:
     words = [
-        "probe=gras", "probe.traits={kind: 2.6, cruel: -2.9, clever: 2.1}", "cut.by=[pronoun]",
-        "data.n_subjects=14", "data.images_per_subject=1", "data.n_pairs=0",
-        "analysis.min_subjects=2", "probe.options.permutations=20", "probe.options.bootstrap=20", "report=none",
-        "tracking=none", f"paths.root={own_root}", f"paths.state={own_root / 'state'}",
-    ]  # fmt: skip
+        "probe=gras",
+        "probe.traits={kind: 2.6, cruel: -2.9, clever: 2.1}",
+        "cut.by=[pronoun]",
+        "data.n_subjects=14",
+        "data.images_per_subject=1",
+        "data.n_pairs=0",
+        "analysis.min_subjects=2",
+        "probe.options.permutations=20",
+        "probe.options.bootstrap=20",
+        "report=none",
+        "tracking=none",
+        f"paths.root={own_root}",
+        f"paths.state={own_root / 'state'}",
+    ]
     found = execute(words, own_root / "out").results
     assert found["answers"]["answered"] == found["answers"]["planned"] == 14 * 15
     shards = pd.read_parquet(own_root / "out" / "responses")

@@ -64,7 +64,7 @@ def server(project: tuple[Bench, Path]) -> Iterator[LabelServer]:
 
 def fetch(
     server: LoopbackServer, name: str = "", form: dict[str, str] | None = None, origin: str | None = "own"
-) -> str:  # fmt: skip
+) -> str:
     data = None if form is None else urllib.parse.urlencode(form).encode()
     if origin == "own":
         origin = f"http://127.0.0.1:{server.server_address[1]}"
@@ -73,9 +73,7 @@ def fetch(
         return str(reply.read().decode())
 
 
-def test_the_page_shows_an_answer_and_hides_who_it_is_about(
-    server: LabelServer, project: tuple[Bench, Path]
-) -> None:  # fmt: skip
+def test_the_page_shows_an_answer_and_hides_who_it_is_about(server: LabelServer, project: tuple[Bench, Path]) -> None:
     page = fetch(server)
     image, subject, _question = server.order[0]
     assert server.sheet.texts[server.order[0]][1] in page.replace("&#39;", "'").replace("&#34;", '"')
@@ -94,7 +92,7 @@ def test_the_page_shows_an_answer_and_hides_who_it_is_about(
 
 def test_every_label_is_on_the_disk_at_once_and_can_be_taken_back(
     server: LabelServer, project: tuple[Bench, Path]
-) -> None:  # fmt: skip
+) -> None:
     first, second = server.order[:2]
     assert "1 of" in fetch(server, "", {"place": "0", "label": "-1"})
     fetch(server, "", {"place": "1", "label": ""})
@@ -114,7 +112,7 @@ def test_every_label_is_on_the_disk_at_once_and_can_be_taken_back(
 @pytest.mark.parametrize("origin", [None, "null", "https://evil.example", "http://127.0.0.1:1"])
 def test_a_form_of_another_site_is_not_taken(
     server: LabelServer, project: tuple[Bench, Path], origin: str | None
-) -> None:  # fmt: skip
+) -> None:
     with pytest.raises(urllib.error.HTTPError, match="404"):
         fetch(server, "", {"place": "0", "label": "-1"}, origin)
     assert sheet(project).given("a") == {}
@@ -130,9 +128,11 @@ def test_labellers_have_orders_of_their_own_and_the_sample_stays(project: tuple[
         one.append("../x", one.answers[0], 1.0)
     shutil.rmtree(one.folder)
     for wrong, match in (
-        ({"scorer": "nothing"}, "no scorer"), ({"by": "age"}, "no cut"), ({"n": 1}, "too few for"),
+        ({"scorer": "nothing"}, "no scorer"),
+        ({"by": "age"}, "no cut"),
+        ({"n": 1}, "too few for"),
         ({"probes": ("nothing",)}, "no scored answer"),
-    ):  # fmt: skip
+    ):
         with pytest.raises(Fp2Error, match=match):
             sheet(project, **wrong)
     assert not one.folder.exists()

@@ -112,10 +112,19 @@ def test_rows_derived_from_withdrawn_subjects_are_errors_until_they_are_purged(
 ) -> None:
     copy = write_copy(bench.root / "fhibe")
     run = (
-        "data=fhibe", f"data.root={copy.root}", "data.accept_terms=true", "model=planted", "cut.by=[pronoun]",
-        "scorer=valence", "report=none", "tracking=none", "analysis.permutations=199", "analysis.bootstrap=0",
-        "analysis.min_subjects=2", *bench.paths,
-    )  # fmt: skip
+        "data=fhibe",
+        f"data.root={copy.root}",
+        "data.accept_terms=true",
+        "model=planted",
+        "cut.by=[pronoun]",
+        "scorer=valence",
+        "report=none",
+        "tracking=none",
+        "analysis.permutations=199",
+        "analysis.bootstrap=0",
+        "analysis.min_subjects=2",
+        *bench.paths,
+    )
     assert fp2("run", *run) == 0
     assert fp2("data", "verify", "--no-pixels", *run) == 0
     assert "nothing was derived from subjects" in capsys.readouterr().out
@@ -147,10 +156,21 @@ def test_a_table_without_the_cuts_attributes_is_counted_by_its_own(
 def test_results_carry_how_the_release_was_read(bench: Bench) -> None:
     copy = write_copy(bench.root / "fhibe")
     run = (
-        "data=fhibe", f"data.root={copy.root}", "data.accept_terms=true", "data.expand_regions=true", "model=planted",
-        "cut.by=[subregion]", "scorer=valence", "report=none", "tracking=none", "analysis.permutations=199",
-        "analysis.bootstrap=0", "analysis.min_subjects=2", "seed=2", *bench.paths,
-    )  # fmt: skip
+        "data=fhibe",
+        f"data.root={copy.root}",
+        "data.accept_terms=true",
+        "data.expand_regions=true",
+        "model=planted",
+        "cut.by=[subregion]",
+        "scorer=valence",
+        "report=none",
+        "tracking=none",
+        "analysis.permutations=199",
+        "analysis.bootstrap=0",
+        "analysis.min_subjects=2",
+        "seed=2",
+        *bench.paths,
+    )
     assert fp2("run", *run) == 0
     (path,) = (bench.root / "outputs").rglob("results.json")
     results = json.loads(path.read_text())
@@ -174,9 +194,12 @@ def test_only_a_data_set_with_releases_is_compared_with_a_newer_one(
 def test_people_are_not_looked_for_in_a_release_of_face_crops(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
     copy = write_copy(bench.root / "fhibe")
     words = (
-        "data=fhibe", f"data.root={copy.root}", "data.accept_terms=true", "data.form=face_unaligned",
+        "data=fhibe",
+        f"data.root={copy.root}",
+        "data.accept_terms=true",
+        "data.form=face_unaligned",
         *(place for place in bench.places if place.startswith("paths")),
-    )  # fmt: skip
+    )
     assert fp2("data", "verify", "--no-pixels", *words) == 0
     assert "derived" not in capsys.readouterr().out
     assert fp2("purge", "--absent", *words) == 2

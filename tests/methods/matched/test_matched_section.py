@@ -19,10 +19,20 @@ def test_within_sets_the_interval_runs_from_worst_to_best_and_needs_enough_sets(
     pair = {"first": "I", "second": "VI", "n_sets": 20, "difference": -0.4, "ci_low": -0.5, "ci_high": -0.3}
     versions = [{"name": "I", "level": -0.2, "n_sets": 20}, {"name": "VI", "level": 0.2, "n_sets": 20}]
     row = {
-        "probe": "trust", "scorer": "valence", "cut": "gender", "raw": 0.4, "verdict": "biased", "significant": True,
-        "worst_version": "I", "best_version": "VI", "pairs": [pair], "versions": versions, "status": "ok",
-        "smallest_effect": 0.1, **dict.fromkeys(("null_mean", "null_p95", "p_value", "adjusted_p", "n_sets"), 0.01),
-    }  # fmt: skip
+        "probe": "trust",
+        "scorer": "valence",
+        "cut": "gender",
+        "raw": 0.4,
+        "verdict": "biased",
+        "significant": True,
+        "worst_version": "I",
+        "best_version": "VI",
+        "pairs": [pair],
+        "versions": versions,
+        "status": "ok",
+        "smallest_effect": 0.1,
+        **dict.fromkeys(("null_mean", "null_p95", "p_value", "adjusted_p", "n_sets"), 0.01),
+    }
     block = {"cuts": [{"cut": "gender", "n_sets": 20, "versions": []}], "rows": [row], "n_sets": 20}
     analysis = {"primary": "valence", "n_permutations": 99, "correction": "holm", "family": "run"}
     values = list(MatchedSection().values(block, {**RESULTS, "analysis": analysis}))
@@ -33,5 +43,7 @@ def test_within_sets_the_interval_runs_from_worst_to_best_and_needs_enough_sets(
     assert [point.mark for point in chart.series[0].points] == ["low", "high"]
     (finding,) = findings(values)
     assert (finding.name, finding.differs, finding.size) == (
-        "valence of trust within sets that vary in gender", True, 0.4
-    )  # fmt: skip
+        "valence of trust within sets that vary in gender",
+        True,
+        0.4,
+    )

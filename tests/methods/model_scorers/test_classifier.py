@@ -160,8 +160,9 @@ def test_a_head_that_would_be_random_is_refused(checkpoint: Make, tmp_path: Path
 
 def test_code_of_a_checkpoint_is_not_run(checkpoint: Make, tmp_path: Path) -> None:
     config = json.loads((checkpoint() / "config.json").read_text()) | {
-        "model_type": "own", "auto_map": {"AutoModelForSequenceClassification": "own.Own"}
-    }  # fmt: skip
+        "model_type": "own",
+        "auto_map": {"AutoModelForSequenceClassification": "own.Own"},
+    }
     (tmp_path / "config.json").write_text(json.dumps(config))
     (tmp_path / "own.py").write_text("raise SystemExit('this ran')")
     (tmp_path / "model.safetensors").write_bytes((checkpoint() / "model.safetensors").read_bytes())
@@ -199,16 +200,23 @@ def test_values_are_kept_under_checkpoint_numbers_and_text(
 
 def test_a_run_compares_a_local_judge_with_the_packaged_score_by_group(bench: Bench, checkpoint: Make) -> None:
     results = bench.run(
-        "scorer=[valence_context,classifier]", "analysis.primary=valence_context", "scorer.classifier.measures=valence",
-        f"scorer.classifier.model={checkpoint()}", "scorer.classifier.labels={NEGATIVE: -1, NEUTRAL: 0, POSITIVE: 1}",
-    ).results  # fmt: skip
+        "scorer=[valence_context,classifier]",
+        "analysis.primary=valence_context",
+        "scorer.classifier.measures=valence",
+        f"scorer.classifier.model={checkpoint()}",
+        "scorer.classifier.labels={NEGATIVE: -1, NEUTRAL: 0, POSITIVE: 1}",
+    ).results
     agreement = results["scorer_agreement"]
     overall = agreement["pairs"][0]
     assert (overall["first"], overall["second"], overall["n_both"]) == ("valence_context", "classifier", 432)
     by_group = [test for test in agreement["tests"] if test["outcome"] == "same_class"]
     assert len(by_group) == 6  # probes, by one cut
-    mean = np.mean([np.average([g["mean"] for g in test["groups"]], weights=[g["n_subjects"] for g in test["groups"]])
-                    for test in by_group])  # fmt: skip
+    mean = np.mean(
+        [
+            np.average([g["mean"] for g in test["groups"]], weights=[g["n_subjects"] for g in test["groups"]])
+            for test in by_group
+        ]
+    )
     assert mean == pytest.approx(overall["same_class"])
 
 
@@ -230,8 +238,15 @@ def test_a_checkpoint_counts_by_its_name_and_its_pin(own_root: Path, tmp_path: P
 
     labels = "labels={POSITIVE: 1, NEGATIVE: -1}"
     here = config(f"model={tmp_path / 'a' / 'mood'}", labels)
-    same = [f"model={tmp_path / 'b' / 'mood'}", labels, "device=cpu", "batch_size=4", "j.base_url=http://h/v1",
-            "j.concurrency=2", "j.price_input=1"]  # fmt: skip
+    same = [
+        f"model={tmp_path / 'b' / 'mood'}",
+        labels,
+        "device=cpu",
+        "batch_size=4",
+        "j.base_url=http://h/v1",
+        "j.concurrency=2",
+        "j.price_input=1",
+    ]
     assert config_hash(config(*same)) == config_hash(here)
     for change in ("labels={POSITIVE: 2, NEGATIVE: -1}", "max_tokens=9", "j.rubric=economic", "j.id=other"):
         assert config_hash(config(*same[:2], change)) != config_hash(here)

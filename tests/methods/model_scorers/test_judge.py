@@ -190,9 +190,14 @@ def test_what_was_paid_for_is_kept_and_not_asked_again(server: FakeServer, tmp_p
         assert len(server.asked(CHAT)) == sent
         others = [
             (judge(server, Resources(store), **change), question)
-            for change, question in (({}, "another question"), ({"rubric": "economic"}, "q"), ({"seed": 1}, "q"),
-                                     ({"max_new_tokens": 99}, "q"), ({"revision": "b"}, "q"))
-        ]  # fmt: skip
+            for change, question in (
+                ({}, "another question"),
+                ({"rubric": "economic"}, "q"),
+                ({"seed": 1}, "q"),
+                ({"max_new_tokens": 99}, "q"),
+                ({"revision": "b"}, "q"),
+            )
+        ]
         for scorer, question in others:
             scorer.score_answers(["a nurse"], [question])
         assert judged(server) == ["a nurse"] * 6 + ["mumble"]

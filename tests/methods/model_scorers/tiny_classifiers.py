@@ -30,12 +30,23 @@ def save_classifier(
         tokenizer_object=core, pad_token="[PAD]", unk_token="[UNK]", cls_token="[CLS]", sep_token="[SEP]"
     )
     torch.manual_seed(seed)
-    bert = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32,
-            "max_position_embeddings": 16 if kind == "bert" else 17, "type_vocab_size": 1}  # fmt: skip
+    bert = {
+        "hidden_size": 16,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 2,
+        "intermediate_size": 32,
+        "max_position_embeddings": 16 if kind == "bert" else 17,
+        "type_vocab_size": 1,
+    }
     shape = AutoConfig.for_model(
-        kind, vocab_size=len(special) + len(WORDS), pad_token_id=0, id2label=dict(labels),
-        label2id={name: place for place, name in labels.items()}, **({} if kind == "xlnet" else bert), **config,
-    )  # fmt: skip
+        kind,
+        vocab_size=len(special) + len(WORDS),
+        pad_token_id=0,
+        id2label=dict(labels),
+        label2id={name: place for place, name in labels.items()},
+        **({} if kind == "xlnet" else bert),
+        **config,
+    )
     model = (AutoModelForSequenceClassification if head else AutoModel).from_config(shape)
     with torch.no_grad():
         for name, parameter in model.named_parameters():

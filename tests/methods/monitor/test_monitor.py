@@ -109,9 +109,11 @@ def call(monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
 
 
 def test_a_change_in_one_group_is_found_and_named(
-    served: tuple[FakeServer, dict[str, bool], str], bench: Bench, monkeypatch: pytest.MonkeyPatch,
+    served: tuple[FakeServer, dict[str, bool], str],
+    bench: Bench,
+    monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
+) -> None:
     _, switch, run = served
     words = (run, *bench.paths, "tracking.enabled=false", "--json", "--answers")
     before = stored(bench)
@@ -141,9 +143,11 @@ def test_a_change_in_one_group_is_found_and_named(
 
 @pytest.mark.thorough
 def test_every_image_is_asked_about_once_and_alpha_stays(
-    served: tuple[FakeServer, dict[str, bool], str], bench: Bench, monkeypatch: pytest.MonkeyPatch,
+    served: tuple[FakeServer, dict[str, bool], str],
+    bench: Bench,
+    monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
+) -> None:
     _, _, run = served
     words = (run, *bench.paths, "tracking.enabled=false", "--answers", "150")
     assert [call(monkeypatch, *words) for _ in range(2)] == [0, 0]
@@ -155,9 +159,11 @@ def test_every_image_is_asked_about_once_and_alpha_stays(
 
 
 def test_a_server_that_answers_nothing_uses_up_no_image(
-    served: tuple[FakeServer, dict[str, bool], str], bench: Bench, monkeypatch: pytest.MonkeyPatch,
+    served: tuple[FakeServer, dict[str, bool], str],
+    bench: Bench,
+    monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
+) -> None:
     server, _, run = served
     server.routes[CHAT] = lambda seen, before: Reply({"error": {"message": "broken"}}, 422)
     assert call(monkeypatch, run, *bench.paths, "tracking.enabled=false", "--answers", "12") == 2
@@ -166,9 +172,11 @@ def test_a_server_that_answers_nothing_uses_up_no_image(
 
 
 def test_a_second_look_at_once_is_refused_and_asks_nothing(
-    served: tuple[FakeServer, dict[str, bool], str], bench: Bench, monkeypatch: pytest.MonkeyPatch,
+    served: tuple[FakeServer, dict[str, bool], str],
+    bench: Bench,
+    monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
+) -> None:
     server, _, run = served
     words = (run, *bench.paths, "tracking.enabled=false", "--answers", "12")
     assert call(monkeypatch, *words) == 0
@@ -197,9 +205,11 @@ def test_a_purge_takes_the_keys_of_the_withdrawn(tmp_path: Path) -> None:
 
 
 def test_an_interrupted_look_is_continued(
-    served: tuple[FakeServer, dict[str, bool], str], bench: Bench, monkeypatch: pytest.MonkeyPatch,
+    served: tuple[FakeServer, dict[str, bool], str],
+    bench: Bench,
+    monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
+) -> None:
     server, _, run = served
     words = (run, *bench.paths, "tracking.enabled=false", "--json", "--answers")
 

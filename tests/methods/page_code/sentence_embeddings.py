@@ -21,10 +21,17 @@ def save_embeddings(folder: Path, *, max_seq_length: int = 8, pooling: str = "me
         single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
     )
     torch.manual_seed(0)
-    model = BertModel(BertConfig(
-        vocab_size=len(SPECIAL) + len(WORDS), hidden_size=8, num_hidden_layers=1, num_attention_heads=2,
-        intermediate_size=16, max_position_embeddings=16, type_vocab_size=1,
-    ))  # fmt: skip
+    model = BertModel(
+        BertConfig(
+            vocab_size=len(SPECIAL) + len(WORDS),
+            hidden_size=8,
+            num_hidden_layers=1,
+            num_attention_heads=2,
+            intermediate_size=16,
+            max_position_embeddings=16,
+            type_vocab_size=1,
+        )
+    )
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.mul_(6)

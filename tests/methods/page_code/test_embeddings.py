@@ -27,9 +27,12 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def scorer(tmp_path: Path, model: Path | str, resources: Resources | None = None) -> Any:
     options = {
-        "target": "fp2.methods.page_code.embeddings:PageStereotype", "device": "cpu", "model": str(model),
-        "published": str(write_script(tmp_path / "CHECKOUT")), "batch_size": 3,
-    }  # fmt: skip
+        "target": "fp2.methods.page_code.embeddings:PageStereotype",
+        "device": "cpu",
+        "model": str(model),
+        "published": str(write_script(tmp_path / "CHECKOUT")),
+        "batch_size": 3,
+    }
     return build_scorer("page_stereotype", options).using(resources or Resources())
 
 

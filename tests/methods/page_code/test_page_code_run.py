@@ -29,11 +29,20 @@ def test_the_published_conditions_run_in_one_sweep(
         put(tmp_path / "hub", repository, make, "ab" * 20)
     copy = write_copy(tmp_path, n_subjects=60, n_pairs=0)
     words = [
-        "experiment=page_code", f"data.root={copy.root}", "data.accept_terms=true", "model.trust_remote_code=true",
-        f"scorer.refusal.published={write_script(tmp_path / 'CHECKOUT')}", "probe.decoding.max_new_tokens=3",
-        "analysis.permutations=99", "analysis.bootstrap=0", "analysis.min_subjects=5", "report.figures=false",
-        "tracking=none", "data.limit=24", "model.image_size=28",
-    ]  # fmt: skip
+        "experiment=page_code",
+        f"data.root={copy.root}",
+        "data.accept_terms=true",
+        "model.trust_remote_code=true",
+        f"scorer.refusal.published={write_script(tmp_path / 'CHECKOUT')}",
+        "probe.decoding.max_new_tokens=3",
+        "analysis.permutations=99",
+        "analysis.bootstrap=0",
+        "analysis.min_subjects=5",
+        "report.figures=false",
+        "tracking=none",
+        "data.limit=24",
+        "model.image_size=28",
+    ]
     models = "model=paligemma_3b_mix_448_page_code,internvl2_2b_page_code"
     assert fp2("pin", "paligemma_3b_mix_448_page_code", "internvl2_2b_page_code") == 0
     capsys.readouterr()
@@ -51,8 +60,12 @@ def test_the_published_conditions_run_in_one_sweep(
         assert (results["model"]["image_size"], results["model"]["resample"]) == (28, "lanczos")
         assert results["answers"]["answered"] == 5 * 24
         assert results["published"]["composites"]["first_region"]["probes"] == [
-            "occupation", "education", "trust", "lifestyle", "neighbourhood",
-        ]  # fmt: skip
+            "occupation",
+            "education",
+            "trust",
+            "lifestyle",
+            "neighbourhood",
+        ]
         assert {"refusal", "page_confidence", "page_economic", "page_stereotype"} <= {
             one["name"] for one in results["scorers"]
         }

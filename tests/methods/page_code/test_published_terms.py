@@ -19,10 +19,12 @@ TARGET = "fp2.scorers.stereotype:Stereotype"
 
 def stereoset(filled: list[tuple[str, str]]) -> str:
     items = [
-        {"context": "The gardener is very BLANK today.",
-         "sentences": [{"sentence": f"The gardener is very {word} today.", "gold_label": label}]}
+        {
+            "context": "The gardener is very BLANK today.",
+            "sentences": [{"sentence": f"The gardener is very {word} today.", "gold_label": label}],
+        }
         for word, label in filled
-    ]  # fmt: skip
+    ]
     return json.dumps({"version": "1.0", "data": {"intrasentence": items, "intersentence": []}})
 
 

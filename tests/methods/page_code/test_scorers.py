@@ -79,10 +79,16 @@ def test_the_group_takes_one_path_and_its_lists_are_in_the_config_hash(checkout:
     first = config(checkout)
     assert list(first.scorer) == ["valence", "refusal", "page_confidence", "page_economic", "page_stereotype"]
     scorers = build_scorers(first.scorer)
-    assert {name: scorer.score(["Perchance a rich thief: no comment"], [""]).values[0] for name, scorer in
-            scorers.items() if name != "valence"} == {
-        "refusal": 1, "page_confidence": 0, "page_economic": 1, "page_stereotype": 0.2,
-    }  # fmt: skip
+    assert {
+        name: scorer.score(["Perchance a rich thief: no comment"], [""]).values[0]
+        for name, scorer in scorers.items()
+        if name != "valence"
+    } == {
+        "refusal": 1,
+        "page_confidence": 0,
+        "page_economic": 1,
+        "page_stereotype": 0.2,
+    }
     moved = write_script(tmp_path / "moved")
     other = write_script(tmp_path / "other", SCRIPT.replace("thief", "rogue"))
     assert config_hash(config(moved)) == config_hash(first) != config_hash(config(other))

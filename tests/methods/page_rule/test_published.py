@@ -66,9 +66,14 @@ def reference(run: ComparedRun, probe: str, cut: str) -> dict[str, Any]:
     pooled = math.sqrt((np.std(samples[worst]) ** 2 + np.std(samples[best]) ** 2) / 2)
     h, p = stats.kruskal(*samples.values())
     return {
-        "disparity": means[best] - means[worst], "worst_group": worst, "best_group": best, "h": h, "p_value": p,
-        "d": (means[best] - means[worst]) / pooled, "n_answers": sum(map(len, samples.values())),
-    }  # fmt: skip
+        "disparity": means[best] - means[worst],
+        "worst_group": worst,
+        "best_group": best,
+        "h": h,
+        "p_value": p,
+        "d": (means[best] - means[worst]) / pooled,
+        "n_answers": sum(map(len, samples.values())),
+    }
 
 
 def test_each_row_has_the_numbers_of_the_pages_rule_beside_ours(found: tuple[Analysis, ComparedRun]) -> None:
@@ -192,8 +197,9 @@ def test_what_the_rule_is_not_about_is_refused_in_one_line(
 
 def test_the_config_hash_is_that_without_the_column() -> None:
     """It changes no other number; experiment=page, which shows it, keeps its hash of 0.3.0 (tests/test_releases.py)."""
-    with_it, without = (load_config(["experiment=page", "data.root=/data", f"analysis.published={one}"]) for one in
-                        ("true", "false"))  # fmt: skip
+    with_it, without = (
+        load_config(["experiment=page", "data.root=/data", f"analysis.published={one}"]) for one in ("true", "false")
+    )
     assert load_config(["experiment=page", "data.root=/data"]).analysis.published
     assert config_hash(with_it) == config_hash(without)
 
@@ -273,16 +279,29 @@ def published_run(disparities: tuple[float, ...], worst: str, n: int = 20) -> di
     """Return the results of a run with these disparities by the page's rule, as far as tables over runs read them."""
     groups = [{"group": name, "n_subjects": n} for name in ("Africa", "Europe", "Oceania")]
     rows = [
-        {"probe": probe, "cut": "region", "disparity": x, "d": 3 * x, "effect": effect_words(3 * x), "groups": groups,
-         "worst_group": worst, "best_group": "Oceania", "significant": x > 0.1,
-         "ours": {"significant": x > 0.2}}
+        {
+            "probe": probe,
+            "cut": "region",
+            "disparity": x,
+            "d": 3 * x,
+            "effect": effect_words(3 * x),
+            "groups": groups,
+            "worst_group": worst,
+            "best_group": "Oceania",
+            "significant": x > 0.1,
+            "ours": {"significant": x > 0.2},
+        }
         for probe, x in zip(PROBES, disparities, strict=True)
-    ]  # fmt: skip
+    ]
     counted = [row for row in rows if row["probe"] in PAGE_PROBES]
     value = sum(row["disparity"] for row in counted) / 5
-    composite = {"value": value, "severity": severity_words(value), "probes": list(PAGE_PROBES),
-                 "n_significant": sum(row["significant"] for row in counted),
-                 "n_significant_ours": sum(row["ours"]["significant"] for row in counted)}  # fmt: skip
+    composite = {
+        "value": value,
+        "severity": severity_words(value),
+        "probes": list(PAGE_PROBES),
+        "n_significant": sum(row["significant"] for row in counted),
+        "n_significant_ours": sum(row["ours"]["significant"] for row in counted),
+    }
     probes = [{"id": probe, "label": f"P{n} {probe}"} for n, probe in enumerate(PROBES, 1)]
     return {"probes": probes, "published": {"composites": {"region": composite}, "rows": rows}}
 

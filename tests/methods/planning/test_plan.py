@@ -85,11 +85,19 @@ def test_it_says_which_groups_cannot_be_compared(bench: Bench, capsys: pytest.Ca
 def test_a_yes_no_battery_is_counted_by_question(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
     def words(traits: str) -> list[str]:
         return [
-            "model=planted", "probe=gras", f"probe.traits={traits}", "probe.templates={A: 'Is the person {trait}?'}",
-            "probe.options.permutations=20", "probe.options.bootstrap=20", "data=table", "cut.each=[gender,region]",
-            "data.columns={image: file, subject: person, gender: gender, region: region}", "report=none",
-            "tracking=none", *bench.places,
-        ]  # fmt: skip
+            "model=planted",
+            "probe=gras",
+            f"probe.traits={traits}",
+            "probe.templates={A: 'Is the person {trait}?'}",
+            "probe.options.permutations=20",
+            "probe.options.bootstrap=20",
+            "data=table",
+            "cut.each=[gender,region]",
+            "data.columns={image: file, subject: person, gender: gender, region: region}",
+            "report=none",
+            "tracking=none",
+            *bench.places,
+        ]
 
     one = words("{kind: 2.6, cruel: -2.9}")
     execute(one, bench.outputs / "one")
@@ -131,8 +139,11 @@ def test_a_real_models_plan_imports_no_torch(bench: Bench) -> None:
     words = bench.words("model=peeps_vlm", f"model.id={net}", "engine.device=cpu")
     done = subprocess.run(
         [sys.executable, "-c", code, "plan", *words],
-        env=environment(bench.root), capture_output=True, text=True, timeout=60,
-    )  # fmt: skip
+        env=environment(bench.root),
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
     assert done.returncode == 0, done.stderr
     assert "432" in done.stdout
 
@@ -209,8 +220,26 @@ def test_it_says_which_difference_would_be_found(bench: Bench, capsys: pytest.Ca
     gap = float(rows["minimum detectable effect"].split()[0])
     assert "SD 0.2, ICC 0.5)" in rows["minimum detectable effect"]
     assert "The smallest effect of interest is 0.05" in rows["text"]
-    assert fp2("plan", "--power", "--sd", "0.2", "--icc", "0.5", "--groups", "2", "--gap", str(gap), "--images", "2",
-               "--json", "-", *bench.words()) == 0  # fmt: skip
+    assert (
+        fp2(
+            "plan",
+            "--power",
+            "--sd",
+            "0.2",
+            "--icc",
+            "0.5",
+            "--groups",
+            "2",
+            "--gap",
+            str(gap),
+            "--images",
+            "2",
+            "--json",
+            "-",
+            *bench.words(),
+        )
+        == 0
+    )
     needed = json.loads(capsys.readouterr().out)["rows"][0]["needs"][0]["subjects"]
     assert needed == pytest.approx(18, abs=2)
     certain = plan(capsys, *bench.words("scorer.valence.smallest_effect=0.9"))

@@ -46,9 +46,7 @@ def test_the_number_is_the_smallest_that_reaches_the_power() -> None:
     spread = Spread(0.2, 0.3)
     n = subjects_needed(0.1, spread, groups=4, images=3, level=0.002)
     assert n is not None
-    reached, below = (
-        detection_power(0.1, spread, groups=4, subjects=k, images=3, level=0.002) for k in (n, n - 1)
-    )  # fmt: skip
+    reached, below = (detection_power(0.1, spread, groups=4, subjects=k, images=3, level=0.002) for k in (n, n - 1))
     assert below < 0.8 <= reached
     needs = [subjects_needed(0.1, spread, groups=4, images=k, level=0.002) for k in (1, 3, 1000)]
     assert needs[0] > needs[1] > needs[2]  # type: ignore[operator]

@@ -97,9 +97,12 @@ def test_supplied_answers_name_their_sample_in_the_id_of_the_question(bench: Ben
     ]
     pd.DataFrame(rows).to_csv(bench.root / "answers.csv", index=False)
     found = bench.run(
-        "model=recorded", f"engine.answers={bench.root / 'answers.csv'}", "probe.select=[trust]",
-        "probe.decoding.temperature=1", "probe.decoding.samples=2",
-    )  # fmt: skip
+        "model=recorded",
+        f"engine.answers={bench.root / 'answers.csv'}",
+        "probe.select=[trust]",
+        "probe.decoding.temperature=1",
+        "probe.decoding.samples=2",
+    )
     assert found.results["answers"]["answered"] == len(rows)
     scores = pd.read_parquet(found.folder / "scores.parquet")
     means = scores.groupby("question_id")["value"].mean()

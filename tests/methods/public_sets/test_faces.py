@@ -79,8 +79,9 @@ def test_causalface_sets_differ_in_race_and_gender(tmp_path):
     }
     assert people["subject_id"].unique().tolist() == ["seed_7"]
     assert people.iloc[-1][["attr_race", "attr_gender", "attr_changed", "attr_level"]].tolist() in (
-        [["white"], ["male"], ["age"], ["0.8"]], [["black"], ["male"], ["smiling"], ["-0.5"]],
-    )  # fmt: skip
+        [["white"], ["male"], ["age"], ["0.8"]],
+        [["black"], ["male"], ["smiling"], ["-0.5"]],
+    )
     assert len(without_minors(load_causalface(tmp_path)).people) == 3  # a level is no age
     with pytest.raises(Fp2Error, match="no image is named like CausalFace's"):
         load_causalface(tmp_path / "gone")

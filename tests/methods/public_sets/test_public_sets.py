@@ -77,17 +77,29 @@ def test_coco(tmp_path: Path) -> None:
 
 def test_facet(tmp_path: Path) -> None:
     _picture(tmp_path / "imgs_1" / "sa_1.jpg")
-    names = ["gender_presentation_masc", "gender_presentation_fem", "gender_presentation_non_binary",
-             "gender_presentation_na", *(f"skin_tone_{n}" for n in range(1, 11)), "skin_tone_na",
-             "age_presentation_young", "age_presentation_middle", "age_presentation_na", "hairtype_curly"]  # fmt: skip
+    names = [
+        "gender_presentation_masc",
+        "gender_presentation_fem",
+        "gender_presentation_non_binary",
+        "gender_presentation_na",
+        *(f"skin_tone_{n}" for n in range(1, 11)),
+        "skin_tone_na",
+        "age_presentation_young",
+        "age_presentation_middle",
+        "age_presentation_na",
+        "hairtype_curly",
+    ]
     box = '{"x": 1.5, "y": 2, "width": 10, "height": 12, "dict_attributes": {}}'
     first = [1, 0, 0, 0, *[0, 0, 2, 3, 3, 0, 0, 0, 0, 0], 0, 0, 1, 0, 1]
     second = [0, 0, 0, 1, *[0] * 10, 3, 0, 0, 1, 0]
-    _csv(tmp_path / "annotations" / "annotations.csv", [
-        ["person_id", "filename", "class1", "class2", "bounding_box", *names],
-        [11, "sa_1.jpg", "nurse", "", box, *first],
-        [12, "sa_1.jpg", "dancer", "singer", "{'x': 0, 'y': 0, 'width': 4, 'height': 5}", *second],
-    ])  # fmt: skip
+    _csv(
+        tmp_path / "annotations" / "annotations.csv",
+        [
+            ["person_id", "filename", "class1", "class2", "bounding_box", *names],
+            [11, "sa_1.jpg", "nurse", "", box, *first],
+            [12, "sa_1.jpg", "dancer", "singer", "{'x': 0, 'y': 0, 'width': 4, 'height': 5}", *second],
+        ],
+    )
     people = _load("facet", tmp_path).people.set_index("subject_id")
     assert people.loc["11", "attr_gender"] == ["masculine"]
     assert people.loc["11", "attr_skin_tone"] == ["MST 04", "MST 05"]  # the two with most votes
@@ -101,16 +113,36 @@ def test_facet(tmp_path: Path) -> None:
 
 def test_miap(tmp_path: Path) -> None:
     _picture(tmp_path / "val" / "ab12.jpg", (200, 100))
-    head = ["ImageID", "LabelName", "Confidence", "XMin", "XMax", "YMin", "YMax", "IsOccluded", "IsTruncated",
-            "IsGroupOf", "IsDepictionOf", "IsInsideOf", "GenderPresentation", "AgePresentation"]  # fmt: skip
+    head = [
+        "ImageID",
+        "LabelName",
+        "Confidence",
+        "XMin",
+        "XMax",
+        "YMin",
+        "YMax",
+        "IsOccluded",
+        "IsTruncated",
+        "IsGroupOf",
+        "IsDepictionOf",
+        "IsInsideOf",
+        "GenderPresentation",
+        "AgePresentation",
+    ]
 
     def row(group: int, gender: str, age: str) -> list[Any]:
         return ["ab12", "/m/01g317", 1, 0.1, 0.35, 0.2, 0.7, 0, 0, group, 0, 0, gender, age]
 
-    _csv(tmp_path / "open_images_extended_miap_boxes_val.csv", [
-        head, row(0, "Predominantly Feminine", "Middle"), row(0, "Unknown", "Unknown"), row(1, "Unknown", "Unknown"),
-        row(0, "Unknown", "Young"),
-    ])  # fmt: skip
+    _csv(
+        tmp_path / "open_images_extended_miap_boxes_val.csv",
+        [
+            head,
+            row(0, "Predominantly Feminine", "Middle"),
+            row(0, "Unknown", "Unknown"),
+            row(1, "Unknown", "Unknown"),
+            row(0, "Unknown", "Young"),
+        ],
+    )
     dataset = _load("miap", tmp_path)
     people = dataset.people
     assert people["attr_gender"].tolist() == [["Predominantly Feminine"], []]
@@ -132,14 +164,16 @@ def test_phase(tmp_path: Path) -> None:
         ]
         return {"region": [10, 20, 60, 70], "annotations": given}
 
-    labels = {"7.jpg": {
-        "caption": "people in a street",
-        "0": person(["adult", "adult", "young"], ["female", "female", "male"]),
-        "1": person(["adult", "senior", "unsure"], ["male", "male", "male"]),
-        "2": person(["young", "young", "adult"], ["male", "male", "male"]),
-        "3": person(["child", "adult", "unsure"], ["male", "male", "male"]),
-        "4": {"annotations": []},
-    }}  # fmt: skip
+    labels = {
+        "7.jpg": {
+            "caption": "people in a street",
+            "0": person(["adult", "adult", "young"], ["female", "female", "male"]),
+            "1": person(["adult", "senior", "unsure"], ["male", "male", "male"]),
+            "2": person(["young", "young", "adult"], ["male", "male", "male"]),
+            "3": person(["child", "adult", "unsure"], ["male", "male", "male"]),
+            "4": {"annotations": []},
+        }
+    }
     file = tmp_path / "phase_gcc_val_all_20221101.json"
     file.write_text(json.dumps(labels))
     dataset = _load("phase", tmp_path)
@@ -159,10 +193,18 @@ def test_wider_face(tmp_path: Path) -> None:
     _picture(tmp_path / "WIDER_val" / "images" / "0--Parade" / "0_Parade_1.jpg")
     _picture(tmp_path / "WIDER_val" / "images" / "9--Press_Conference" / "9_Press_2.jpg")
     lines = [
-        "0--Parade/0_Parade_1.jpg", "3", "4 5 6 7 2 0 1 0 2 1", "1 1 9 9 0 1 0 0 0 0 ", "1 1 0 9 0 0 0 0 0 0",
-        "9--Press_Conference/9_Press_2.jpg", "1", "1 1 5 5 0 0 0 1 0 0",
-        "9--Press_Conference/nobody.jpg", "0", "0 0 0 0 0 0 0 0 0 0",
-    ]  # fmt: skip
+        "0--Parade/0_Parade_1.jpg",
+        "3",
+        "4 5 6 7 2 0 1 0 2 1",
+        "1 1 9 9 0 1 0 0 0 0 ",
+        "1 1 0 9 0 0 0 0 0 0",
+        "9--Press_Conference/9_Press_2.jpg",
+        "1",
+        "1 1 5 5 0 0 0 1 0 0",
+        "9--Press_Conference/nobody.jpg",
+        "0",
+        "0 0 0 0 0 0 0 0 0 0",
+    ]
     labels = tmp_path / "wider_face_split" / "wider_face_val_bbx_gt.txt"
     labels.parent.mkdir()
     labels.write_text("\n".join(lines) + "\n")
@@ -172,9 +214,12 @@ def test_wider_face(tmp_path: Path) -> None:
     assert people.loc[0, ["face_x", "face_y", "face_w", "face_h"]].tolist() == [4, 5, 6, 7]
     assert math.isnan(people.loc[0, "box_x"])
     assert {name: people.loc[0, f"attr_{name}"] for name in ("blur", "illumination", "occlusion", "pose", "event")} == {
-        "blur": ["heavy blur"], "illumination": ["extreme"], "occlusion": ["heavy"], "pose": ["atypical"],
+        "blur": ["heavy blur"],
+        "illumination": ["extreme"],
+        "occlusion": ["heavy"],
+        "pose": ["atypical"],
         "event": ["Parade"],
-    }  # fmt: skip
+    }
     assert people.loc[1, "attr_expression"] == ["exaggerated"]
     assert any("2 invalid faces" in note for note in dataset.notes)
     labels.write_text("0--Parade/0_Parade_1.jpg\n2\n4 5 6 7 2 0 1 0 2 1\n")
@@ -215,7 +260,7 @@ def test_casual_conversations_1(tmp_path: Path) -> None:
         "10": {"files": ["CC/0010/0010_00.MP4"], "label": {"age": "33", "gender": "Female", "skin-type": "3"}},
         "11": {"files": [], "label": {"age": "N/A", "gender": "N/A", "skin-type": "6"}},
         "12": {"files": [], "label": {"age": "17", "gender": "Male", "skin-type": "1"}},
-    }  # fmt: skip
+    }
     (tmp_path / "CasualConversations.json").write_text(json.dumps(labels))
     for name in ("0010/0010_00_f1.jpg", "0010/0010_00_f2.jpg", "frames/0011_01_f1.jpg", "0012/a.jpg", "else/b.jpg"):
         _picture(tmp_path / "frames" / name)
@@ -232,10 +277,14 @@ def test_casual_conversations_1(tmp_path: Path) -> None:
 
 def test_casual_conversations_2(tmp_path: Path) -> None:
     entry = {
-        "video_name": "0001_portuguese_1.mp4", "subject_id": "0001", "age": "60", "gender": "cis woman",
-        "monk_skin_tone": {"scale": "scale 5", "confidence": "high"}, "geo_location": {"country": "brazil"},
+        "video_name": "0001_portuguese_1.mp4",
+        "subject_id": "0001",
+        "age": "60",
+        "gender": "cis woman",
+        "monk_skin_tone": {"scale": "scale 5", "confidence": "high"},
+        "geo_location": {"country": "brazil"},
         "fitzpatrick_skin_tone": {"type": "type iv", "confidence": "low"},
-    }  # fmt: skip
+    }
     (tmp_path / "CasualConversationsV2.json").write_text(json.dumps([entry, entry]))
     _picture(tmp_path / "0001" / "frame.jpg")
     (row,) = _load("casual_conversations", tmp_path).people.to_dict("records")
@@ -256,10 +305,12 @@ def test_imdb_wiki(tmp_path: Path) -> None:
     columns = {
         "dob": np.array([_day(1970, 1), _day(1970, 9), _day(1990, 1), _day(1970, 1)]),
         "photo_taken": np.array([2000.0, 2000.0, 2001.0, 2000.0]),
-        "full_path": np.array(names, dtype=object), "gender": np.array([0.0, 1.0, 1.0, np.nan]),
-        "face_score": np.array([3.0, 4.0, 4.0, -np.inf]), "second_face_score": np.array([np.nan, 2.0, np.nan, np.nan]),
+        "full_path": np.array(names, dtype=object),
+        "gender": np.array([0.0, 1.0, 1.0, np.nan]),
+        "face_score": np.array([3.0, 4.0, 4.0, -np.inf]),
+        "second_face_score": np.array([np.nan, 2.0, np.nan, np.nan]),
         "celeb_id": np.array([5.0, 5.0, 6.0, 6.0]),
-    }  # fmt: skip
+    }
     savemat(tmp_path / "imdb.mat", {"imdb": columns})
     for name in names:
         _picture(tmp_path / name)

@@ -55,12 +55,22 @@ def visogender(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def words(root: Path, *more: str, answers: str = "outputs.json", name: str = "logits") -> list[str]:
     return [
-        "model=recorded", "model.name=captioner", f"engine.answers={root / answers}",
-        f"engine.columns={{{name}: logits_list_obj}}", "data=table", f"data.path={root / 'OO.tsv'}",
-        "data.columns={image: IDX, gender: Occupation_perceived_gender}", "cut.by=[gender]",
-        f"hydra.searchpath=[file://{root / 'conf'}]", "probe=pronoun", "analysis.permutations=199",
-        "analysis.bootstrap=50", "report=none", "tracking=none", *more,
-    ]  # fmt: skip
+        "model=recorded",
+        "model.name=captioner",
+        f"engine.answers={root / answers}",
+        f"engine.columns={{{name}: logits_list_obj}}",
+        "data=table",
+        f"data.path={root / 'OO.tsv'}",
+        "data.columns={image: IDX, gender: Occupation_perceived_gender}",
+        "cut.by=[gender]",
+        f"hydra.searchpath=[file://{root / 'conf'}]",
+        "probe=pronoun",
+        "analysis.permutations=199",
+        "analysis.bootstrap=50",
+        "report=none",
+        "tracking=none",
+        *more,
+    ]
 
 
 def group_means(results: dict[str, Any]) -> dict[str, float]:
@@ -117,12 +127,11 @@ def test_probabilities_are_normalised_over_the_choices(visogender: Path, own_roo
         (("scorer=choice_probability", "scorer.choice_probability.choice=hers"), "has no choice 'hers'.*her"),
         (("scorer=choice_agreement",), "the attribute is not named"),
         (("scorer=choice_agreement", "scorer.choice_agreement.attribute=gendr"), "no attribute 'gendr'.*gender"),
-        (("probe=fingerprint", "scorer=choice_probability", "scorer.choice_probability.choice=her"),
-         "is of kind text"),
+        (("probe=fingerprint", "scorer=choice_probability", "scorer.choice_probability.choice=her"), "is of kind text"),
         ((*AGREEMENT, "engine.columns={probabilities: logits_list_obj}"), "probabilities of 'his' is 3.0"),
         ((*AGREEMENT, "engine.columns={logits: occ}"), "logits is not JSON"),
     ],
-)  # fmt: skip
+)
 def test_what_does_not_fit_is_one_line(visogender: Path, own_root: Path, changes: tuple[str, ...], error: str) -> None:
     with pytest.raises(Fp2Error, match=error) as caught:
         execute([*words(visogender), *changes], own_root / "outputs" / "wrong")

@@ -320,14 +320,20 @@ def batch_line(custom: str, body: Any = None, error: Any = None, code: int = 200
 
 def test_batch_output_has_texts_refusals_responses_and_errors(tmp_path: Path) -> None:
     refused = {"choices": [{"message": {"content": None, "refusal": "I can't help with that."}}]}
-    response = {"object": "response", "output": [
-        {"type": "reasoning", "summary": []},
-        {"type": "message", "content": [{"type": "output_text", "text": "A nurse."}]},
-    ]}  # fmt: skip
+    response = {
+        "object": "response",
+        "output": [
+            {"type": "reasoning", "summary": []},
+            {"type": "message", "content": [{"type": "output_text", "text": "A nurse."}]},
+        ],
+    }
     lines = [
-        batch_line("a|work", BATCH_BODY), batch_line("b|work", refused), batch_line("c|work", response),
-        batch_line("d|work", {"error": {"message": "bad"}}, code=400), batch_line("e|work", error={"code": "expired"}),
-    ]  # fmt: skip
+        batch_line("a|work", BATCH_BODY),
+        batch_line("b|work", refused),
+        batch_line("c|work", response),
+        batch_line("d|work", {"error": {"message": "bad"}}, code=400),
+        batch_line("e|work", error={"code": "expired"}),
+    ]
     options = one_file(tmp_path / "out.jsonl", "\n".join(lines))
     supplied = read_answers(RecordedOptions(answers=options.answers, id_pattern="{image}|{question}"))
     assert supplied.forms == ("openai_batch",)
@@ -350,7 +356,7 @@ def test_a_sample_log_of_lmms_eval_is_read_with_an_index(tmp_path: Path) -> None
     lines = [
         {"doc_id": 0, "target": "", "filtered_resps": ["A teacher."], "input": f"{WORK.text}\nBriefly."},
         {"doc_id": 1, "target": "", "resps": [["A nurse."]], "filtered_resps": ["A nurse."], "input": WORK.text},
-    ]  # fmt: skip
+    ]
     options = one_file(tmp_path / "x_samples_task.jsonl", "\n".join(map(json.dumps, lines)))
     index = tmp_path / "docs.csv"
     index.write_text("id,image\n0,a.png\n1,b.png\n", encoding="utf-8")

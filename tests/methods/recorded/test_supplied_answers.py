@@ -118,8 +118,9 @@ def test_what_is_missing_is_counted_as_missing_by_group_and_fails_nothing(here: 
     assert by_group["f"]["not_supplied"] == len(women) // 2
     assert "not_supplied" not in by_group["m"]
     assert any(row["verdict"] == "biased" and row["worst_group"] == "f" for row in results["missing"]["rows"])
-    assert any(f"{len(women) // 2} of {len(rows)} planned answers were not supplied" in line
-               for line in results["limitations"])  # fmt: skip
+    assert any(
+        f"{len(women) // 2} of {len(rows)} planned answers were not supplied" in line for line in results["limitations"]
+    )
     twice = supplied(here, path, *TEXT).results
     assert twice["answers"]["not_supplied"] == len(women) // 2
     assert twice["answers"]["cached"] == len(kept)

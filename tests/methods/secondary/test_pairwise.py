@@ -70,9 +70,11 @@ def test_a_panel_of_pairs_equals_each_outcome_alone() -> None:
 def test_shared_subjects_are_marked_and_shares_are_not_tested_as_yes_or_no(found: Any) -> None:
     _, run = found
     straddling = run.people.assign(
-        attr_skin=[["I"] if image == "2-1" else cell
-                   for image, cell in zip(run.people["image_id"], run.people["attr_skin"], strict=True)]
-    )  # fmt: skip
+        attr_skin=[
+            ["I"] if image == "2-1" else cell
+            for image, cell in zip(run.people["image_id"], run.people["attr_skin"], strict=True)
+        ]
+    )
     cuts = (Cut("skin", ("skin",)),)
     comparison = replace(run.comparison, primary="refusal")
     rows = [{"probe": "occupation", "cut": "skin", "scorer": "refusal", "significant": True}]
@@ -81,9 +83,14 @@ def test_shared_subjects_are_marked_and_shares_are_not_tested_as_yes_or_no(found
     share = run.scores[(run.scores["scorer"] == "refusal") & (run.scores["probe"] == "occupation")]
     share = share.assign(value=rng.choice([0.0, 0.5, 1.0], len(share)), refused=False)
     changed = replace(
-        run, scores=share, people=straddling, cuts=cuts, comparison=comparison, disparities=rows,
+        run,
+        scores=share,
+        people=straddling,
+        cuts=cuts,
+        comparison=comparison,
+        disparities=rows,
         scorers=build_scorers(load_config(["scorer=refusal"]).scorer),
-    )  # fmt: skip
+    )
     block = Pairwise().block(changed)
     assert block is not None
     (row,) = block["rows"]
@@ -91,8 +98,13 @@ def test_shared_subjects_are_marked_and_shares_are_not_tested_as_yes_or_no(found
     wide = outcome_columns(share)
     entries = entries_of(wide, members(straddling, cuts[0]))
     (plain,) = pairwise_permutation_panel(
-        entries.values[:, [0]], entries.groups, entries.subjects, images=entries.images, yes_no=[False],
-        n_permutations=1000, seed=comparison.seed,
-    )  # fmt: skip
+        entries.values[:, [0]],
+        entries.groups,
+        entries.subjects,
+        images=entries.images,
+        yes_no=[False],
+        n_permutations=1000,
+        seed=comparison.seed,
+    )
     expected = {frozenset((t.first, t.second)): t.adjusted_p for t in plain}
     assert {frozenset((p["first"], p["second"])): p["p_permutation"] for p in row["pairs"]} == expected

@@ -34,9 +34,18 @@ def test_pairs_with_a_small_group_are_counted_and_not_shown() -> None:
 def test_rates_of_small_groups_are_not_shown() -> None:
     groups = [{"group": "a", "n_subjects": 30, "rate": 0.1}, {"group": "few", "n_subjects": 3, "rate": 1.0}]
     row = {
-        "probe": "trust", "scorer": "economic", "cut": "gender", "raw": 0.4, "verdict": "biased", "worst_group": "b",
-        "groups": groups, "n_missing": 3, "n_images": 60, "adjusted_p": 0.01, "significant": True,
-    }  # fmt: skip
+        "probe": "trust",
+        "scorer": "economic",
+        "cut": "gender",
+        "raw": 0.4,
+        "verdict": "biased",
+        "worst_group": "b",
+        "groups": groups,
+        "n_missing": 3,
+        "n_images": 60,
+        "adjusted_p": 0.01,
+        "significant": True,
+    }
     block = {"rows": [row] * 5, "two_part": [], "n_permutations": 100, "family": "all rows"}
     values = list(MissingSection().values(block, RESULTS))
     (table,) = (table for table in tables(suppressed(values, 10)) if table.rows)

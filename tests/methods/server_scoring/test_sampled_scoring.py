@@ -49,10 +49,15 @@ def test_the_share_of_yes_is_counted_and_other_words_lower_the_mass(tasks: list[
         seeds = [seen.body["seed"] for seen in server.asked(CHAT) if seen.body["temperature"] == 1.0]
     assert answer.text == "Yes"
     assert answer.numbers == {
-        "p_yes": 2 / 6, "p_no": 2 / 6, "p_yes_first_token": None, "p_no_first_token": None, "p_yes_norm": 0.5,
-        "mass": pytest.approx(4 / 6), "logit_difference": 0.0,
+        "p_yes": 2 / 6,
+        "p_no": 2 / 6,
+        "p_yes_first_token": None,
+        "p_no_first_token": None,
+        "p_yes_norm": 0.5,
+        "mass": pytest.approx(4 / 6),
+        "logit_difference": 0.0,
         "standard_error": pytest.approx(math.sqrt(2 / 6 * 4 / 6 / 5)),
-    }  # fmt: skip
+    }
     assert len(set(seeds)) == 6
 
 

@@ -72,8 +72,10 @@ def test_the_page_says_who_was_asked_what_and_how_to_repeat_it(
     page = tmp_path / "found.html"
     assert fp2("compare", str(fair), str(harsh), *FAST, "--html", str(page), *bench.paths) == 0
     shown, html = capsys.readouterr().out, page.read_text(encoding="utf-8")
-    for line in ("Left out, a scorer of different versions: stereotype (version 1, lexicon stereotype version 3",
-                 "Left out, cuts of one run only: region."):  # fmt: skip
+    for line in (
+        "Left out, a scorer of different versions: stereotype (version 1, lexicon stereotype version 3",
+        "Left out, cuts of one run only: region.",
+    ):
         assert line in shown
         assert line in html
     assert "scored by different versions: not comparable between runs" in html
@@ -84,8 +86,9 @@ def test_the_page_says_who_was_asked_what_and_how_to_repeat_it(
         unescape(html).split('id="h-means"')[1].split('data-cut="gender" data-scorer="valence"')[1].split("</table>")[0]
     )
     written = re.findall(r">(−?[0-9.]+)(?: [▼▲]|</td>)", means.split("<tbody", 1)[1])
-    expected = [[row for row in one["disparities"] if (row["cut"], row["scorer"]) == ("gender", "valence")]
-                for one in results]  # fmt: skip
+    expected = [
+        [row for row in one["disparities"] if (row["cut"], row["scorer"]) == ("gender", "valence")] for one in results
+    ]
     wanted = []
     for name in ("f", "m"):
         for rows, one in zip(expected, results, strict=True):
@@ -97,8 +100,15 @@ def test_the_page_says_who_was_asked_what_and_how_to_repeat_it(
         assert one["run_id"] in html
     for probe in results[0]["probes"]:
         assert probe["text"] in unescape(html)
-    for said in ("h-answers", "h-data", "h-limits", "Terms of use", "greedy (temperature 0), at most 64 new tokens",
-                 "model.truth=local:harsh.yaml", "Answers side by side"):  # fmt: skip
+    for said in (
+        "h-answers",
+        "h-data",
+        "h-limits",
+        "Terms of use",
+        "greedy (temperature 0), at most 64 new tokens",
+        "model.truth=local:harsh.yaml",
+        "Answers side by side",
+    ):
         assert said in html
     assert str(bench.root) not in html
 
@@ -186,8 +196,10 @@ def test_a_sweep_is_ranked_with_intervals(
     with table.open(encoding="utf-8") as handle:
         rows = list(csv.DictReader(handle))
     assert [(row["rank"], row["rank_low"], row["rank_high"], row["ties"]) for row in rows] == [
-        ("1", "1", "1", "a"), ("2", "2", "3", "b"), ("3", "2", "3", "b"),
-    ]  # fmt: skip
+        ("1", "1", "1", "a"),
+        ("2", "2", "3", "b"),
+        ("3", "2", "3", "b"),
+    ]
     assert "| Model | # | Ranks | Ties | Difference |" in text.read_text(encoding="utf-8")
     assert "95 %; models that share" in " ".join(said.out.split())
     assert picture.is_file()

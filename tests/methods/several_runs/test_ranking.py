@@ -91,10 +91,14 @@ def test_a_model_that_says_nothing_is_not_ranked_best() -> None:
     mute = run_of("mute", people, {})
     mute = LoggedRun(mute.results, people, mute.scores.assign(refused=True), mute.cuts)
     constant = run_of(
-        "constant", people, {},
-        disparities=[{"cut": "region", "scorer": "valence", "probe": p, "verdict": "uninformative"}
-                     for p in ("occupation", "trust")],
-    )  # fmt: skip
+        "constant",
+        people,
+        {},
+        disparities=[
+            {"cut": "region", "scorer": "valence", "probe": p, "verdict": "uninformative"}
+            for p in ("occupation", "trust")
+        ],
+    )
     ranking = rankings([mute, constant, *runs])[0]
     assert {place.name for place in ranking.places} == {"a-id", "b-id"}
     assert "mute is not ranked" in ranking.notes[0]

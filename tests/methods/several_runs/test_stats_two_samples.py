@@ -91,8 +91,11 @@ def test_subjects_in_several_groups_count_once_in_each_standard_error() -> None:
     for start in (0, 500):
         subjects = np.arange(start, start + 40)
         values = rng.normal(size=(40, 1))
-        parts.append(ModelOutcomes(np.r_[values, values], np.repeat(["x", "y"], 40), np.r_[subjects, subjects],
-                            np.r_[subjects, subjects]))  # fmt: skip
+        parts.append(
+            ModelOutcomes(
+                np.r_[values, values], np.repeat(["x", "y"], 40), np.r_[subjects, subjects], np.r_[subjects, subjects]
+            )
+        )
     found = independent_distance(*parts, **QUICK)
     assert found.distance == pytest.approx(0.0, abs=1e-12)
     assert found.p_value == 1.0

@@ -33,8 +33,10 @@ def panel_of(block: dict[str, Any], cut: str, scorer: str = "valence") -> dict[s
 def test_probes_runs_and_groups_are_counted(results: dict[str, Any], other_results: dict[str, Any]) -> None:
     block = block_of(results, other_results)
     panel = panel_of(block, "region")
-    rows = [{r["probe"]: r for r in run["disparities"] if (r["cut"], r["scorer"]) == ("region", "valence")}
-            for run in (results, other_results)]  # fmt: skip
+    rows = [
+        {r["probe"]: r for r in run["disparities"] if (r["cut"], r["scorer"]) == ("region", "valence")}
+        for run in (results, other_results)
+    ]
     for one in panel["by_probe"]:
         raws = {
             place: own[one["probe"]]["raw"] for place, own in enumerate(rows) if own[one["probe"]]["raw"] is not None
@@ -83,12 +85,16 @@ def test_runs_are_named_by_what_they_differ_in(results: dict[str, Any], other_re
     assert run_labels([blind, other_results]) == ["peeps-vlm · blind", "other-vlm-2b · original"]
     alike = [results, results | {"run_id": "feedbeef" * 4}]
     assert run_labels(alike) == [f"peeps-vlm {results['run_id'][:8]}", "peeps-vlm feedbeef"]
-    texts = ["seed: 1\nreport: {figures: true}\nmodel: {truth: {seed: 3}}",
-             "seed: 2\nreport: {figures: false}\nmodel: {truth: {seed: 3, effects: {trust: 1}}}"]  # fmt: skip
+    texts = [
+        "seed: 1\nreport: {figures: true}\nmodel: {truth: {seed: 3}}",
+        "seed: 2\nreport: {figures: false}\nmodel: {truth: {seed: 3, effects: {trust: 1}}}",
+    ]
     assert run_labels(alike, texts) == ["seed 1", "seed 2 · effects"]
     assert run_labels([*alike, other_results], [*texts, ""]) == [
-        "peeps-vlm · seed 1", "peeps-vlm · seed 2 · effects", "other-vlm-2b",
-    ]  # fmt: skip
+        "peeps-vlm · seed 1",
+        "peeps-vlm · seed 2 · effects",
+        "other-vlm-2b",
+    ]
     assert run_labels(alike, texts[:1] * 2) == run_labels(alike)
 
 
@@ -129,8 +135,13 @@ def test_one_run_and_one_probe_make_a_report_too(results: dict[str, Any]) -> Non
 
 def test_small_groups_show_no_mean(results: dict[str, Any], other_results: dict[str, Any]) -> None:
     block = block_of(results, other_results)
-    groups = [group for panel in block["panels"] for line in panel["lines"] for row in line["rows"].values()
-              for group in row["groups"]]  # fmt: skip
+    groups = [
+        group
+        for panel in block["panels"]
+        for line in panel["lines"]
+        for row in line["rows"].values()
+        for group in row["groups"]
+    ]
     small = [group for group in groups if group["n_subjects"] < 10]
     assert small
     assert all(group["mean"] is None and group["sd"] is None for group in small)
@@ -189,12 +200,22 @@ def test_no_word_from_outside_acts(hostile_results: dict[str, Any], results: dic
     attacks = [{"run": text, "reason": text} for text in HOSTILE_TEXTS]
     block = block_of(hostile_results, missing=attacks)
     words = " ".join(HOSTILE_TEXTS)
-    block["runs"][0] |= {"caution": words, "terms": words, "repeat": {
-        "command": words, "places": [words], "objects": [words], "source": words, "earlier": [words],
-        "code": {"version": words, "git_commit": words, "dirty": True}, "seeds": {"analysis": words, "data": words},
-        "decoding": None, "probabilities": False,
-        "passport": {"payload_sha256": words, "keys": [words], "partial": True},
-    }}  # fmt: skip
+    block["runs"][0] |= {
+        "caution": words,
+        "terms": words,
+        "repeat": {
+            "command": words,
+            "places": [words],
+            "objects": [words],
+            "source": words,
+            "earlier": [words],
+            "code": {"version": words, "git_commit": words, "dirty": True},
+            "seeds": {"analysis": words, "data": words},
+            "decoding": None,
+            "probabilities": False,
+            "passport": {"payload_sha256": words, "keys": [words], "partial": True},
+        },
+    }
     told = Page(render_sweep(block))
     assert_closed_to_the_network(told)
     assert {tag for tag, _ in told.tags} <= {tag for tag, _ in plain.tags} | {"code", "h3"}

@@ -38,9 +38,17 @@ def test_the_counts_are_those_of_the_rows() -> None:
     higher, yes_no = [True] * 8 + [False] * 2, [j == 4 for j in range(10)]
     found = tally(values, groups, subjects, higher_is_better=higher, yes_no=yes_no)
     rows = panel_of(
-        values, groups, subjects, higher_is_better=higher, yes_no=yes_no, n_permutations=9, n_bootstrap=0, seed=1,
-        min_subjects=5, value_range=[(0.0, 1.0) if j == 4 else (-2.0, 2.0) for j in range(10)],
-    ).rows  # fmt: skip
+        values,
+        groups,
+        subjects,
+        higher_is_better=higher,
+        yes_no=yes_no,
+        n_permutations=9,
+        n_bootstrap=0,
+        seed=1,
+        min_subjects=5,
+        value_range=[(0.0, 1.0) if j == 4 else (-2.0, 2.0) for j in range(10)],
+    ).rows
     assert found.n == 9
     for end, counted in (("worst", found.worst), ("best", found.best)):
         named = Counter(getattr(row, f"{end}_group") for row in rows if row.worst_group is not None)

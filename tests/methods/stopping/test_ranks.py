@@ -83,8 +83,13 @@ def decided(now: int, *tests: OrderTest, before: Standing = NEW, last: int = 3) 
 
 
 def test_each_finished_run_is_decided_by_its_test() -> None:
-    tests = [OrderTest((0.1, 0.4), 1e-4, 1.0), OrderTest((0.4, 0.1), 1e-4, 1.0), OrderTest((0.1, 0.1), 0.9, 1e-5),
-             OrderTest((0.1, 0.1), 0.9, 0.5), OrderTest((0.1, 0.2), 0.05, 0.5)]  # fmt: skip
+    tests = [
+        OrderTest((0.1, 0.4), 1e-4, 1.0),
+        OrderTest((0.4, 0.1), 1e-4, 1.0),
+        OrderTest((0.1, 0.1), 0.9, 1e-5),
+        OrderTest((0.1, 0.1), 0.9, 0.5),
+        OrderTest((0.1, 0.2), 0.05, 0.5),
+    ]
     standings = decided(2, *tests)
     assert [standing.decided for standing in standings] == [SMALLER, LARGER, EQUIVALENT, FUTILE, OPEN]
     assert all(1e-4 < standing.p_value < standing.adjusted_p <= 0.05 for standing in standings[:2])
@@ -171,8 +176,9 @@ def test_runs_are_compared_and_ranked_on_what_both_were_asked(ordered: Bench) ->
     assert n_asked < full.people["subject_id"].nunique()
     (ranking,) = rankings([full, one])
     assert [(place.name, place.rank_low, place.rank_high) for place in ranking.places] == [
-        (one.run_id, 1, 1), (full.run_id, 2, 2)
-    ]  # fmt: skip
+        (one.run_id, 1, 1),
+        (full.run_id, 2, 2),
+    ]
     assert {place.name: place.difference for place in ranking.places} == pytest.approx(
         dict(zip((one.run_id, full.run_id), one.results["stopping"]["orders"][0]["differences"], strict=True))
     )
@@ -210,7 +216,7 @@ def test_without_names_the_finished_runs_of_the_experiment_are_compared(bench: B
         (WEAK, STOP, "shard=1/2"),
         (STOP, "experiment=gras"),
     ],
-)  # fmt: skip
+)
 def test_what_cannot_be_compared_is_one_line_before_anything_is_asked(
     ordered: Bench, words: tuple[str, ...], capfd: pytest.CaptureFixture[str], own_root: Path
 ) -> None:

@@ -114,12 +114,18 @@ def test_published_boundaries_are_crossed_with_their_level(bounds: list[float], 
 @pytest.mark.parametrize(
     ("theta", "upper", "lower"),
     [
-        (0.0, (0.000337, 0.000448, 0.000543, 0.000735, 0.000874, 0.000720),
-         (0.308538, 0.251819, 0.211120, 0.143118, 0.068526, 0.013222)),
-        (4.0, (0.007756, 0.036160, 0.075673, 0.179311, 0.254370, 0.178487),
-         (0.069464, 0.037168, 0.042610, 0.037060, 0.045658, 0.036283)),
+        (
+            0.0,
+            (0.000337, 0.000448, 0.000543, 0.000735, 0.000874, 0.000720),
+            (0.308538, 0.251819, 0.211120, 0.143118, 0.068526, 0.013222),
+        ),
+        (
+            4.0,
+            (0.007756, 0.036160, 0.075673, 0.179311, 0.254370, 0.178487),
+            (0.069464, 0.037168, 0.042610, 0.037060, 0.045658, 0.036283),
+        ),
     ],
-)  # fmt: skip
+)
 def test_both_bounds_are_reached_as_often_as_in_another_implementation(
     theta: float, upper: tuple[float, ...], lower: tuple[float, ...]
 ) -> None:
@@ -165,9 +171,15 @@ def test_rates_of_0_and_1_have_a_standard_error_after_stopping() -> None:
     from statsmodels.stats.proportion import confint_proportions_2indep
 
     test = disparity(
-        [1.0] * 15 + [0.0] * 15, ["x"] * 15 + ["y"] * 15, range(30), n_permutations=999, n_bootstrap=0, seed=1,
-        value_range=(0, 1), yes_no=True,
-    ).test  # fmt: skip
+        [1.0] * 15 + [0.0] * 15,
+        ["x"] * 15 + ["y"] * 15,
+        range(30),
+        n_permutations=999,
+        n_bootstrap=0,
+        seed=1,
+        value_range=(0, 1),
+        yes_no=True,
+    ).test
     assert test is not None
     low, high = confint_proportions_2indep(15, 15, 0, 15, method="agresti-caffo", compare="diff")
     error = (high - low) / 2 / norm.isf(0.025) * math.sqrt(17 / 15)
@@ -207,10 +219,18 @@ def looks(now: int, **decisions: Decision) -> StoppingLooks:
 def row(probe: str, larger: float = 1.0, smaller: float = 1.0, power: float = 0.5) -> dict[str, Any]:
     p_values = {"repeated_p": 1.0, "repeated_minimum_effect_p": larger, "repeated_equivalence_p": smaller}
     return {
-        "probe": probe, "scorer": "s", "cut": "c", "raw": 0.1, "n_subjects": 9, "family_level": 0.01, **p_values,
-        "adjusted_minimum_effect_p": larger, "adjusted_equivalence_p": smaller, "power_biased": power,
+        "probe": probe,
+        "scorer": "s",
+        "cut": "c",
+        "raw": 0.1,
+        "n_subjects": 9,
+        "family_level": 0.01,
+        **p_values,
+        "adjusted_minimum_effect_p": larger,
+        "adjusted_equivalence_p": smaller,
+        "power_biased": power,
         "power_equivalent": 0.0,
-    }  # fmt: skip
+    }
 
 
 def composite(p: float, adjusted: float) -> dict[str, dict[str, Any]]:

@@ -85,9 +85,12 @@ def test_filters_and_orders(viewed: Viewed) -> None:
     refused = rows["refused_0"] | rows["refused_1"]
     assert 0 < refused.sum() < len(rows)
     for query, n in (
-        ("", len(rows)), ("probe=trust", (rows["probe"] == "trust").sum()), ("kind=refusals", refused.sum()),
-        ("group=gender=f", (viewed.groups["gender"] == "f").sum()), ("text=no+such+words", 0),
-    ):  # fmt: skip
+        ("", len(rows)),
+        ("probe=trust", (rows["probe"] == "trust").sum()),
+        ("kind=refusals", refused.sum()),
+        ("group=gender=f", (viewed.groups["gender"] == "f").sum()),
+        ("text=no+such+words", 0),
+    ):
         assert f"{n:,} answer" in page_of(viewed, query)
     apart = page_of(viewed, "order=apart&kind=answers").partition('class="cards"')[2]
     largest = (rows["value_0"] - rows["value_1"]).abs()[~refused].idxmax()

@@ -93,8 +93,9 @@ def test_what_is_selected_is_listed_by_id_before_it_is_removed(
     assert fp2("purge", "--subject", "p3", "--image", "img_7", "--dry-run", "--json", *bench.paths) == 0
     said = json.loads(capsys.readouterr().out.removeprefix("nothing was removed\n"))
     assert [(one["kind"], one["id"], one["images"], one["answers"], one["runs"]) for one in said["ids"]] == [
-        ("subject", "p3", 1, 6, 1), ("image", "img_7", 1, 6, 1),
-    ]  # fmt: skip
+        ("subject", "p3", 1, 6, 1),
+        ("image", "img_7", 1, 6, 1),
+    ]
     assert said["others"] == 1
 
 
@@ -137,8 +138,15 @@ def test_tags_with_a_meaning_stay_and_free_text_loses_whole_words(own_root: Path
     assert client.get_experiment(hidden).lifecycle_stage == "deleted"
     changed = {name for name in before if before[name] != after[name]}
     results = results_of(one.folder)
-    assert changed <= {"fp2.error", "mlflow.note.content", "fp2.passport_sha256", "fp2.summary", "fp2.response_set",
-                       "fp2.dataset_digest", "fp2.description"}  # fmt: skip
+    assert changed <= {
+        "fp2.error",
+        "mlflow.note.content",
+        "fp2.passport_sha256",
+        "fp2.summary",
+        "fp2.response_set",
+        "fp2.dataset_digest",
+        "fp2.description",
+    }
     assert before["fp2.description"] != after["fp2.description"]
     assert "39 subjects" in after["fp2.description"]
     assert after["fp2.dataset_digest"] == results["dataset_digest"]
@@ -199,8 +207,15 @@ def test_runs_whose_files_say_something_odd_and_tables_of_somebody_else_stop_no_
     ):
         folder = shutil.copytree(one, finished.outputs / f"odd-{number}")
         (folder / name).write_text(text)
-    tables = [("people", "subject_id"), ("people", "image_id"), ("people", ""), ("responses", "image_id"),
-              ("responses", "text"), ("responses", "response_key"), ("scores", "response_key")]  # fmt: skip
+    tables = [
+        ("people", "subject_id"),
+        ("people", "image_id"),
+        ("people", ""),
+        ("responses", "image_id"),
+        ("responses", "text"),
+        ("responses", "response_key"),
+        ("scores", "response_key"),
+    ]
     for number, (name, column) in enumerate(tables):
         path = shutil.copytree(one, finished.outputs / f"other-{number}") / f"{name}.parquet"
         table = pd.read_parquet(path)
@@ -426,8 +441,12 @@ def store_rows(bench: Bench) -> dict[str, set[Any]]:
         theirs = sorted(keys_of(bench, ["img_4.png"]))
         answers = set(connection.execute("SELECT * FROM answers"))
         pictures = set(connection.execute("SELECT image, subject, path FROM pictures"))
-        keys = {key.hex() for (key,) in connection.execute(
-            "SELECT key FROM origins JOIN pictures ON picture = id WHERE image = ?", theirs)}  # fmt: skip
+        keys = {
+            key.hex()
+            for (key,) in connection.execute(
+                "SELECT key FROM origins JOIN pictures ON picture = id WHERE image = ?", theirs
+            )
+        }
     return {
         "mine": {row for row in answers if row[0] in keys} | {row for row in pictures if row[0] in theirs},
         "others": {row for row in answers if row[0] not in keys} | {row for row in pictures if row[0] not in theirs},
@@ -472,9 +491,11 @@ def run_anew(bench: Bench, kept: Path) -> None:
 
 @pytest.mark.long
 def test_a_purge_that_ends_at_any_step_is_finished_by_the_next(
-    project: Bench, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch,
+    project: Bench,
+    tmp_path_factory: pytest.TempPathFactory,
+    monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
+) -> None:
     kept = tmp_path_factory.mktemp("kept") / "project"
     shutil.copytree(project.root, kept, ignore=shutil.ignore_patterns(project.pictures.name))
     others, tables = store_rows(project)["others"], answers_of(project)
@@ -562,8 +583,13 @@ def test_a_killed_purge_is_finished_by_the_next(project: Bench, tmp_path: Path, 
     script.write_text(KILLED)
     done = subprocess.run(
         [sys.executable, str(script), where, "purge", "--subject", "p4", "--yes", *project.paths],
-        env=environment(project.root), cwd=REPOSITORY, capture_output=True, text=True, timeout=300, check=False,
-    )  # fmt: skip
+        env=environment(project.root),
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
     assert done.returncode == -signal.SIGKILL, done.stderr
     assert pending(project.root / "state")
     assert fp2("purge", "--subject", "p5", "--yes", *project.paths) == 0

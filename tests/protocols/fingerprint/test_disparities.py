@@ -126,9 +126,15 @@ def crowd(n: int, per_subject: int = 2, groups: Sequence[str] = ("A", "B", "C"))
 
 def comparison(**changes: Any) -> ComparisonSettings:
     settings = {
-        "alpha": 0.05, "correction": "holm", "family": "scorer", "primary": "valence", "min_subjects": 10,
-        "n_permutations": 999, "n_bootstrap": 0, "seed": 1,
-    }  # fmt: skip
+        "alpha": 0.05,
+        "correction": "holm",
+        "family": "scorer",
+        "primary": "valence",
+        "min_subjects": 10,
+        "n_permutations": 999,
+        "n_bootstrap": 0,
+        "seed": 1,
+    }
     return ComparisonSettings(**{**settings, **changes})
 
 

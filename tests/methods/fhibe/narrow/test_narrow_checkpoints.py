@@ -45,10 +45,19 @@ def _tiny(folder: Path, family: str) -> Path:
         embedding_size=8, hidden_sizes=[8] * 4, depths=[1] * 4, layer_type="basic", out_features=stages
     )
     detr: dict[str, Any] = {
-        "backbone_config": resnet, "use_timm_backbone": False, "use_pretrained_backbone": False, "d_model": 32,
-        "encoder_layers": 1, "decoder_layers": 2, "encoder_attention_heads": 2, "decoder_attention_heads": 2,
-        "encoder_ffn_dim": 16, "decoder_ffn_dim": 16, "num_queries": 40, **names,
-    }  # fmt: skip
+        "backbone_config": resnet,
+        "use_timm_backbone": False,
+        "use_pretrained_backbone": False,
+        "d_model": 32,
+        "encoder_layers": 1,
+        "decoder_layers": 2,
+        "encoder_attention_heads": 2,
+        "decoder_attention_heads": 2,
+        "encoder_ffn_dim": 16,
+        "decoder_ffn_dim": 16,
+        "num_queries": 40,
+        **names,
+    }
     small = {"shortest_edge": 64, "longest_edge": 96}
     model: Any
     processor: Any
@@ -59,20 +68,39 @@ def _tiny(folder: Path, family: str) -> Path:
         processor = DeformableDetrImageProcessorPil(size=small)
     elif family == "mask2former":
         swin = hf.SwinConfig(
-            image_size=32, patch_size=2, embed_dim=8, depths=[1] * 4, num_heads=[1] * 4, window_size=4,
+            image_size=32,
+            patch_size=2,
+            embed_dim=8,
+            depths=[1] * 4,
+            num_heads=[1] * 4,
+            window_size=4,
             out_features=["stage1", "stage2", "stage3", "stage4"],
-        )  # fmt: skip
+        )
         config = hf.Mask2FormerConfig(
-            backbone_config=swin, feature_size=32, mask_feature_size=32, hidden_dim=32, encoder_feedforward_dim=16,
-            dim_feedforward=16, encoder_layers=1, decoder_layers=2, num_attention_heads=2, num_queries=12, **names,
-        )  # fmt: skip
+            backbone_config=swin,
+            feature_size=32,
+            mask_feature_size=32,
+            hidden_dim=32,
+            encoder_feedforward_dim=16,
+            dim_feedforward=16,
+            encoder_layers=1,
+            decoder_layers=2,
+            num_attention_heads=2,
+            num_queries=12,
+            **names,
+        )
         model = hf.Mask2FormerForUniversalSegmentation(config)
         processor = Mask2FormerImageProcessorPil(size={"height": 64, "width": 64})
     else:
         vit = hf.VitPoseBackboneConfig(
-            image_size=[64, 48], patch_size=[16, 16], hidden_size=16, num_hidden_layers=1, num_attention_heads=2,
-            mlp_ratio=2, out_features=["stage1"],
-        )  # fmt: skip
+            image_size=[64, 48],
+            patch_size=[16, 16],
+            hidden_size=16,
+            num_hidden_layers=1,
+            num_attention_heads=2,
+            mlp_ratio=2,
+            out_features=["stage1"],
+        )
         model = hf.VitPoseForPoseEstimation(hf.VitPoseConfig(backbone_config=vit, num_labels=17, scale_factor=4))
         processor = VitPoseImageProcessorPil(size={"height": 64, "width": 48})
     with torch.no_grad():  # every query says "person"

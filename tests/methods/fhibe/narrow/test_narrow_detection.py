@@ -72,11 +72,16 @@ def test_run_lengths_are_read_in_each_of_cocos_forms() -> None:
 @pytest.mark.parametrize(
     "given",
     [
-        {"size": [2, 2], "counts": [1, 2]}, {"size": [2, 2], "counts": [5, -1]}, {"size": [2], "counts": [4]},
-        {"counts": "04"}, [1, 2, 3], {"size": [2, 2]}, {"size": [0, 4], "counts": []},
+        {"size": [2, 2], "counts": [1, 2]},
+        {"size": [2, 2], "counts": [5, -1]},
+        {"size": [2], "counts": [4]},
+        {"counts": "04"},
+        [1, 2, 3],
+        {"size": [2, 2]},
+        {"size": [0, 4], "counts": []},
         *({"size": [3, 3], "counts": text} for text in ("", "04", "P0", "PPP", "~~~", "122", "\u00e9", 9)),
     ],
-)  # fmt: skip
+)
 def test_bad_run_lengths_are_refused_in_one_line(given: Any) -> None:
     """Of some of these, pycocotools would decode memory that is not its own."""
     with pytest.raises(Fp2Error, match="segmentation") as caught:

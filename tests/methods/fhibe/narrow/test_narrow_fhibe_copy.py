@@ -68,8 +68,10 @@ def test_images_of_two_people_are_matched_to_the_right_person_or_left_out(copy: 
     people = _people(copy)
     pair = [person for person in people if person.n_people == 2][:2]
     assert pair[0].image_id == pair[1].image_id
-    apart = [replace(pair[0], image_path=Path("a.png"), person_box=(0, 0, 10, 10)),  # no annotation: the table's boxes
-             replace(pair[1], image_path=Path("a.png"), person_box=(12, 0, 10, 10))]  # fmt: skip
+    apart = [
+        replace(pair[0], image_path=Path("a.png"), person_box=(0, 0, 10, 10)),  # no annotation: the table's boxes
+        replace(pair[1], image_path=Path("a.png"), person_box=(12, 0, 10, 10)),
+    ]
     apart = [replace(p, person_box=_as_box(p.person_box)) for p in apart]
     found = [Prediction(pair[0].image_id, box=(12, 0, 10, 10), score=0.9)]
     rows = _scored("person_detection", apart, found).rows
@@ -219,8 +221,11 @@ def test_predictions_that_match_no_person_are_counted_or_refused(copy: Any, tmp_
         _scored("pose_estimation", people, [stranger])
     face, task = Prediction(single.image_id, single.subject_id, embedding=np.ones(2)), narrow_task("face_verification")
     pair = next(person for person in people if person.n_people == 2)
-    others = [replace(face, subject_id="stranger"), replace(face, image_id="elsewhere"),
-              replace(face, image_id=pair.image_id, subject_id=None)]  # fmt: skip
+    others = [
+        replace(face, subject_id="stranger"),
+        replace(face, image_id="elsewhere"),
+        replace(face, image_id=pair.image_id, subject_id=None),
+    ]
     assert +embedded_faces(people, [face, *others], task)[1].ignored == Counter(
         {UNKNOWN_SUBJECT: 1, NOT_IN_RUN: 1, NO_SUBJECT: 1}
     )

@@ -85,9 +85,12 @@ def test_boxes_are_corners_and_images_of_other_people_are_counted(people: list[P
     assert _mean(people, "person_detection", said) == 1.0
     scores = score_images(narrow_task("person_detection"), people, said)
     assert scores.ignored[NOT_IN_RUN] == 1
-    missed = sum(row["score"] == 0 for row in score_images(
-        narrow_task("person_detection"), people, _read(tmp_path, "person_detection", without, people)
-    ).rows)  # fmt: skip
+    missed = sum(
+        row["score"] == 0
+        for row in score_images(
+            narrow_task("person_detection"), people, _read(tmp_path, "person_detection", without, people)
+        ).rows
+    )
     assert missed == len(_by_image(people)[first])
 
 
@@ -180,7 +183,7 @@ def test_faces(people: list[Person], tmp_path: Path) -> None:
         ("face_parsing", {"detections": []}, "detections_rle is missing"),
         ("face_super_resolution", {"super_res_filename": "nothing.png"}, "missing file"),
     ],
-)  # fmt: skip
+)
 def test_a_mistake_is_one_line_that_names_the_image(
     people: list[Person], tmp_path: Path, name: str, entry: Any, said: str
 ) -> None:

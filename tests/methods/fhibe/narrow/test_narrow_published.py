@@ -224,10 +224,13 @@ def test_body_parts() -> None:
     assert (row["at_0.50"], row["at_0.80"]) == (pytest.approx(2 / 3), pytest.approx(1 / 3))
     published_parts = {name: value for name, value in row.items() if name.startswith("published")}
     assert published_parts == {
-        "published_acc_det_face": 1.0, "published_ar_det_face": published.share_reached(0.9),
-        "published_acc_det_leg": 0.0, "published_acc_det_mask": 0.0, "published_acc_det_hand": 0.0,
+        "published_acc_det_face": 1.0,
+        "published_ar_det_face": published.share_reached(0.9),
+        "published_acc_det_leg": 0.0,
+        "published_acc_det_mask": 0.0,
+        "published_acc_det_hand": 0.0,
         "published_ar_det_hand": 0.0,
-    }  # fmt: skip
+    }
     pair = [_person("a", 2, keypoints=seen), _person("b", 2, keypoints=seen)]
     scores = TaskScores()
     score_parts(list(pair), [Prediction("i", parts=said), Prediction("i", "b", parts=said)], scores)

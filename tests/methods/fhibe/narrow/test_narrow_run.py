@@ -53,10 +53,19 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def _words(world: Path, root: Path, *more: str) -> list[str]:
     columns = "image: image, subject: person, skin_tone: tone, pronoun: pronoun, box_x: x, box_y: y, box_w: w, box_h: h"
     return [
-        "task=fhibe_narrow", "data=table", f"data.path={world / 'people.csv'}", f"data.columns={{{columns}}}",
-        "cut.each=[skin_tone,pronoun]", "analysis.permutations=999", "analysis.bootstrap=50", "tracking=none",
-        f"paths.root={root}", f"paths.state={root / 'state'}", "report.figures=false", *more,
-    ]  # fmt: skip
+        "task=fhibe_narrow",
+        "data=table",
+        f"data.path={world / 'people.csv'}",
+        f"data.columns={{{columns}}}",
+        "cut.each=[skin_tone,pronoun]",
+        "analysis.permutations=999",
+        "analysis.bootstrap=50",
+        "tracking=none",
+        f"paths.root={root}",
+        f"paths.state={root / 'state'}",
+        "report.figures=false",
+        *more,
+    ]
 
 
 def _results(root: Path) -> Any:
@@ -129,9 +138,11 @@ def test_what_is_missing_ignored_or_of_another_scale_is_in_the_report(world: Pat
     said.append({"image_id": "elsewhere", "category_id": 1, "bbox": [1, 2, 3, 4]})
     (world / "more.json").write_text(json.dumps(said))
     words = _words(
-        world, own_root, f"task.files={{person_detection: {world / 'more.json'}, lpips_network: '', model: ''}}",
-        'task.options.within=["pronoun == \'She/her/hers\'"]',
-    )  # fmt: skip
+        world,
+        own_root,
+        f"task.files={{person_detection: {world / 'more.json'}, lpips_network: '', model: ''}}",
+        "task.options.within=[\"pronoun == 'She/her/hers'\"]",
+    )
     assert main(words) == 0
     results = _results(own_root)
     (outcome,) = results["fhibe_narrow"]["outcomes"]
@@ -154,9 +165,13 @@ def test_two_models_are_compared_by_person_with_the_published_numbers_and_curves
     names = [entry["image_id"] for entry in json.loads((world / "fair.json").read_text())]
     outputs.write_text(json.dumps({f"/elsewhere/{n}": {"detections": [[x, y, x + w, y + h]]} for n in names}))
     words = _words(
-        world, own_root, f"task.files.person_detection=[{world / 'detector.json'},{outputs}]",
-        "task.options.metric=published", "task.options.curves=true", "task.options.attributes=all",
-    )  # fmt: skip
+        world,
+        own_root,
+        f"task.files.person_detection=[{world / 'detector.json'},{outputs}]",
+        "task.options.metric=published",
+        "task.options.curves=true",
+        "task.options.attributes=all",
+    )
     assert main(words) == 0
     results = _results(own_root)
     uneven, fair = results["fhibe_narrow"]["outcomes"]
@@ -233,9 +248,17 @@ def test_mistakes_are_refused_in_one_line() -> None:
         _read({"within": ["age = "]})
     wrong: dict[str, Any]
     for wrong in (
-        {"measurable": "half"}, {"measurable": 1.5}, {"measurable": float("nan")}, {"depth": 1.5}, {"depth": -1},
-        {"top_k": "all"}, {"smallest_effect": None}, {"mirrored": "yes"}, {"models": 3}, {"within": [1]},
-    ):  # fmt: skip
+        {"measurable": "half"},
+        {"measurable": 1.5},
+        {"measurable": float("nan")},
+        {"depth": 1.5},
+        {"depth": -1},
+        {"top_k": "all"},
+        {"smallest_effect": None},
+        {"mirrored": "yes"},
+        {"models": 3},
+        {"within": [1]},
+    ):
         (name,) = wrong
         with pytest.raises(Fp2Error, match=rf" is not .*task\.options\.{name}"):
             _read(wrong)

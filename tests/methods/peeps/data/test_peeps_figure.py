@@ -33,9 +33,19 @@ def test_no_head_tells_the_pronoun(people):
 
 @pytest.mark.parametrize(
     ("first", "second"),
-    [("skin", "age"), ("skin", "pronoun"), ("skin", "region"), ("age", "pronoun"), ("age", "region"),
-     ("pronoun", "region"), ("skin", "head"), ("region", "head"), ("age", "beard"), ("skin", "beard")],
-)  # fmt: skip
+    [
+        ("skin", "age"),
+        ("skin", "pronoun"),
+        ("skin", "region"),
+        ("age", "pronoun"),
+        ("age", "region"),
+        ("pronoun", "region"),
+        ("skin", "head"),
+        ("region", "head"),
+        ("age", "beard"),
+        ("skin", "beard"),
+    ],
+)
 def test_attributes_are_drawn_independently(people, first, second):
     values = [sorted({getattr(person, name) for person in people}) for name in (first, second)]
     table = np.zeros([len(each) for each in values])

@@ -45,11 +45,15 @@ def crowd(n_subjects: int, n_images: int = 1) -> pd.DataFrame:
 def tasks_of(people: pd.DataFrame) -> list[ImageTask]:
     return [
         ImageTask(
-            row.image_id, row.subject_id, Path("/nowhere.png"), "0" * 64, QUESTIONS,
+            row.image_id,
+            row.subject_id,
+            Path("/nowhere.png"),
+            "0" * 64,
+            QUESTIONS,
             attributes={"tone": tuple(row.attr_tone)},
         )
         for row in people.itertuples()
-    ]  # fmt: skip
+    ]
 
 
 def log_odds(people: pd.DataFrame, truth: PlantedTruth) -> pd.DataFrame:
@@ -99,10 +103,16 @@ def test_the_engine_gives_what_simulate_gives() -> None:
 
 def test_without_noise_log_odds_are_the_sum_that_is_planted() -> None:
     truth = truth_of(
-        base=0.1, traits={"kind": 0.5, "cruel": -1.0, "patient": 0.0, "lazy": 0.0}, templates={"T4": -0.3}, item_sd=0,
-        effects={"tone": TONES}, unaffected=["patient"], trait_effects={"lazy": {"tone": {"I": 0.7}}},
-        valences={"lazy": -2.0}, noise=STILL,
-    )  # fmt: skip
+        base=0.1,
+        traits={"kind": 0.5, "cruel": -1.0, "patient": 0.0, "lazy": 0.0},
+        templates={"T4": -0.3},
+        item_sd=0,
+        effects={"tone": TONES},
+        unaffected=["patient"],
+        trait_effects={"lazy": {"tone": {"I": 0.7}}},
+        valences={"lazy": -2.0},
+        noise=STILL,
+    )
     people = crowd(9)
     found = log_odds(people, truth)
     for image, tones in zip(people["image_id"], people["attr_tone"], strict=True):
