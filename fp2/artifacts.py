@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import pandas as pd
+    import yaml
 
 RESULTS = "results.json"
 DASHBOARD = "dashboard.html"
@@ -61,6 +62,26 @@ def json_object(path: Path) -> dict[str, Any]:
         if isinstance(body := json.loads(path.read_text(encoding="utf-8")), dict):
             return body
     return {}
+
+
+def yaml_loader() -> type[yaml.SafeLoader]:
+    """Return libyaml's loader of plain data, ten times as fast as PyYAML's, which may have been built without it."""
+    import yaml
+
+    return getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+def read_yaml(path: Path) -> dict[str, Any]:
+    """Return the mapping in a YAML file."""
+    import yaml
+
+    try:
+        content = yaml.load(path.read_text(encoding="utf-8"), yaml_loader())
+    except (OSError, ValueError, yaml.YAMLError) as error:
+        raise Fp2Error(f"not readable as YAML: {' '.join(str(error).split())}", where=str(path)) from error
+    if not isinstance(content, dict):
+        raise Fp2Error("a mapping was expected at the top of the file", where=str(path))
+    return content
 
 
 def read_status(folder: Path) -> dict[str, Any]:

@@ -135,7 +135,12 @@ from fp2.ask.answers import (
     read_tables as read_tables,
 )
 from fp2.ask.labels import LABELS as LABELS, with_labels as with_labels
-from fp2.artifacts import replace_file as replace_file, write_parquet as write_parquet, write_text as write_text
+from fp2.artifacts import (
+    read_yaml as read_yaml,
+    replace_file as replace_file,
+    write_parquet as write_parquet,
+    write_text as write_text,
+)
 from fp2 import __version__ as __version__, artifacts as artifacts, plugins as plugins
 from fp2.hashing import (
     digest as digest,
@@ -445,7 +450,6 @@ from fp2.scorers.lexicon import (
     load_lexicon as load_lexicon,
     load_negation as load_negation,
     matcher as matcher,
-    read_yaml as read_yaml,
 )
 from fp2.scorers.registry import (
     SCORE_KEYS as SCORE_KEYS,

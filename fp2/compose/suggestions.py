@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from fp2.artifacts import read_yaml
 from fp2.compose.validation import build_protocol, validate
 from fp2.config import CONFIG_NAME, choices
 from fp2.cuts import check_publishable, resolve_cuts
@@ -123,8 +124,6 @@ def _passes(check: Callable[[Content], None], value: Content) -> bool:
 
 def _content(group: str, name: str) -> Content:
     """Return the content of a choice, with the choices that its `defaults` name."""
-    from omegaconf import OmegaConf
-
-    content: Any = OmegaConf.to_container(OmegaConf.load(choices(group)[name]))
+    content = read_yaml(choices(group)[name])
     defaults = [entry for entry in content.pop("defaults", []) if isinstance(entry, str) and entry != "_self_"]
     return {**{key: value for entry in defaults for key, value in _content(group, entry).items()}, **content}

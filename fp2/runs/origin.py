@@ -60,7 +60,7 @@ def read_plain(folder: Path, name: str = artifacts.CONFIG) -> Any:
     """
     import yaml
 
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # PyYAML may have been built without libyaml
+    loader = artifacts.yaml_loader()
     try:
         text, depth = (folder / name).read_text(encoding="utf-8"), 0
         for event in yaml.parse(text, loader):

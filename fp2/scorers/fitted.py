@@ -35,10 +35,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from fp2.artifacts import read_yaml
 from fp2.errors import Fp2Error
 from fp2.hashing import digest
 from fp2.scorers.base import BaseScorer, check_lengths, is_blank, normalise
-from fp2.scorers.lexicon import Hit, LexiconScorer, Matcher, lexicon_path, load_vocabulary, read_yaml
+from fp2.scorers.lexicon import Hit, LexiconScorer, Matcher, lexicon_path, load_vocabulary
 from fp2.scorers.trust_rating import read_rating
 
 PROBES = ("occupation", "education", "authority", "trust", "lifestyle", "neighbourhood")

@@ -25,8 +25,8 @@ from typing import Any, ClassVar, Literal, cast
 
 import numpy as np
 import numpy.typing as npt
-import yaml
 
+from fp2.artifacts import read_yaml
 from fp2.errors import Fp2Error, nearest
 from fp2.hashing import digest
 from fp2.results import ENGLISH
@@ -138,20 +138,6 @@ def agreement_of(lexicon: Mapping[str, object] | None) -> dict[str, Any] | None:
     record = read_yaml(PACKAGED / "agreement.yaml")
     record_found = record["scorers"].get(str((lexicon or {}).get("sha256"))[:12])
     return {"answers": record["answers"], **record_found} if record_found else None
-
-
-_Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # PyYAML may have been built without libyaml
-
-
-def read_yaml(path: Path) -> dict[str, Any]:
-    """Return the mapping in a YAML file."""
-    try:
-        content = yaml.load(path.read_text(encoding="utf-8"), _Loader)
-    except (OSError, ValueError, yaml.YAMLError) as error:
-        raise Fp2Error(f"not readable as YAML: {' '.join(str(error).split())}", where=str(path)) from error
-    if not isinstance(content, dict):
-        raise Fp2Error("a mapping was expected at the top of the file", where=str(path))
-    return content
 
 
 @cache

@@ -24,13 +24,14 @@ from typing import ClassVar
 
 import numpy as np
 
+from fp2.artifacts import read_yaml
 from fp2.errors import Fp2Error
 from fp2.hashing import digest
 from fp2.results import ENGLISH
 from fp2.scorers.base import BaseScorer, Flag, Number, Scored, check_lengths, cut_long, fold, normalise
 from fp2.scorers.fitted import PROBES, REFUSAL_WEIGHTS, Weights, features, load_weights
 from fp2.scorers.labels import REFUSAL, LabelScale
-from fp2.scorers.lexicon import expand, lexicon_path, read_yaml
+from fp2.scorers.lexicon import expand, lexicon_path
 
 THRESHOLD = 0.5
 """Least probability of a refusal."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal
 
@@ -62,7 +63,7 @@ class Peeps(DataSource[PeepsOptions]):
 
     def attributes(self) -> list[str]:
         """Return the attributes that drawings have."""
-        return with_values(planned_peeps(self._spec()).people)
+        return list(attributes_of(self._spec()))
 
     def preview(self, cache: Path) -> Dataset | None:
         """Return the people as they will be drawn; None if they are."""
@@ -128,6 +129,12 @@ def planned_peeps(spec: PeepsSpec) -> Dataset:
                 columns.setdefault(name, []).append(value)
     people = people_table({name: found for name, found in columns.items() if not unused(name, found)})
     return Dataset(spec.name, spec.release, people, (NOTE,), terms=TERMS, caution=CAUTION)
+
+
+@cache
+def attributes_of(spec: PeepsSpec) -> tuple[str, ...]:
+    """Return the attributes that the drawn people of `spec` have."""
+    return tuple(with_values(planned_peeps(spec).people))
 
 
 def _root(cache_dir: Path, spec: PeepsSpec) -> Path:
