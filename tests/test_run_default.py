@@ -27,6 +27,7 @@ from fp2.methods.peeps.data.source import planned_peeps
 from fp2.methods.peeps.data.spec import PeepsSpec
 from fp2.probes.battery import load_battery
 from fp2.store.salted_keys import local_salt, salted
+from fp2.verdicts import Verdict
 from training.peeps.planted import load_planted
 
 pytestmark = pytest.mark.long
@@ -179,4 +180,4 @@ def test_the_table_of_the_docs_is_what_the_default_run_gives(
         assert float(raw) == pytest.approx(row["raw"], abs=0.01)
         assert float(chance) == pytest.approx(row["null_mean"], abs=0.01)
         assert (worst == row["worst_group"]) or not truth.planted
-        assert verdict.replace(" ", "_") == row["verdict"]
+        assert verdict == Verdict(row["verdict"]).label

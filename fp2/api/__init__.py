@@ -28,6 +28,7 @@ from fp2.api.objects import (
 from fp2.api.results import Comparison, Disparity, Run
 from fp2.cuts import quoted
 from fp2.errors import Fp2Error
+from fp2.progress import Progress  # here: Rich draws from the global random generator when it is imported
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -110,7 +111,6 @@ def evaluate(
     """
     from fp2.compose import check_typed
     from fp2.config import primary_among
-    from fp2.progress import Progress
     from fp2.run import run
     from fp2.runs.inputs import CallerObjects
     from fp2.runs.outputs import fresh_folder

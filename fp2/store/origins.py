@@ -277,18 +277,19 @@ def delete(
         connection.execute("PRAGMA secure_delete = ON")
     gone: dict[str, int] = {}
     with transaction(connection, path):
-        has_origins, of_contexts = has_table(connection, "origins"), tables_with(connection, "context")
-        touched = _sharing(connection, keys, chosen) if has_origins else []
+        of_contexts = tables_with(connection, "context")
+        touched = _sharing(connection, keys, chosen) if has_table(connection, "origins") else []
         jobs: dict[str, tuple[str, Sequence[tuple[str | bytes | int]]]] = {
             **{table: ("path", [(name,) for name in paths]) for table in tables_with(connection, "path")},
             "answers": ("key", texts),
             "failures": ("key", texts),
             **{table: ("context", digests) for table in of_contexts},
+            "origins": ("key", digests),
+            "pictures": ("id", [(image.id,) for image in chosen]),
         }
-        if has_origins:
-            jobs |= {"origins": ("key", digests), "pictures": ("id", [(image.id,) for image in chosen])}
         for table, (column, rows) in jobs.items():
-            gone[table] = connection.executemany(f'DELETE FROM "{table}" WHERE {column} = ?', rows).rowcount
+            if has_table(connection, table):
+                gone[table] = connection.executemany(f'DELETE FROM "{table}" WHERE {column} = ?', rows).rowcount
         # the keys of checksums would tell that a failure or an image was there
         delete_checksums(connection, "failures", keys)
         delete_checksums(connection, PLACE, [image.id for image in chosen])
