@@ -134,7 +134,7 @@ def evaluate(
             given = (
                 given_answers(answers, model, name, plain["model"], plain["engine"])
                 if of_answers
-                else (given_model(model, name))
+                else given_model(model, name)
             )
             plain["model"], plain["engine"], engine = dict(given.model), dict(given.engine), given.make
         if not isinstance(data, str):
