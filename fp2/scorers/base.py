@@ -18,6 +18,7 @@ import numpy.typing as npt
 from fp2.errors import Fp2Error
 from fp2.plugins import Strict
 from fp2.scorers.labels import LabelScale
+from fp2.stats.core.numeric import FloatArray
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from fp2.progress import Progress
     from fp2.store.rows import ResponseStore
 
-FloatArray = npt.NDArray[np.float64]
 Details = dict[str, npt.NDArray[Any]]
 T = TypeVar("T", bound=np.generic)
 Flag = Annotated[bool, Strict()]

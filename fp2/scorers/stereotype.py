@@ -30,10 +30,11 @@ from fp2.data.base import Content, OmitDefault
 from fp2.errors import Fp2Error
 from fp2.hashing import digest
 from fp2.plugins import TERMS, load
-from fp2.scorers.base import Flag, FloatArray, Number, Scored, normalise
+from fp2.scorers.base import Flag, Number, Scored, normalise
 from fp2.scorers.fitted import FittedScorer, load_weights
 from fp2.scorers.labels import STEREOTYPE, LabelScale
 from fp2.scorers.lexicon import Lexicon, Matcher, expand, matcher
+from fp2.stats.core.numeric import FloatArray
 
 _DROPPED = " droppedterm "
 """Replaces a negated term: not a word of the corpus, and it keeps the words around it from forming a bigram."""

@@ -16,7 +16,6 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from fp2.extension import (
     ATTRIBUTE_PREFIX,
@@ -25,6 +24,7 @@ from fp2.extension import (
     ORIGINAL,
     ComparedRun,
     ComparisonSettings,
+    FloatArray,
     Fp2Error,
     GroupComparison,
     Inputs,
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
 FIRST, SHARE = "first_mention", "word_share"
 POSITION, AREA, CONSTANT = "shown on the left", "area (log ratio)", "constant"
 OTHER = "(smaller groups)"
-Floats = npt.NDArray[np.float64]
 
 
 class Attention(GroupComparison):
@@ -140,7 +139,7 @@ class _Terms:
 
     names: tuple[str, ...]
     of: tuple[str, ...]
-    values: Floats
+    values: FloatArray
     references: Mapping[str, str]
     dropped: tuple[str, ...]
 
@@ -263,10 +262,10 @@ def _terms(rows: pd.DataFrame, attributes: Sequence[str], people: pd.DataFrame, 
     return _Terms(tuple(names), tuple(of), np.column_stack(columns), references, tuple(dropped))
 
 
-def _difference(rows: pd.DataFrame, name: str, group: str, kept: Sequence[str]) -> Floats:
+def _difference(rows: pd.DataFrame, name: str, group: str, kept: Sequence[str]) -> FloatArray:
     """Return for each row the indicator of A minus that of B."""
     a, b = ([_belongs(cell, group, kept) for cell in rows[f"{who}_{name}"]] for who in "ab")
-    difference: Floats = np.asarray(a, dtype=np.float64) - np.asarray(b, dtype=np.float64)
+    difference: FloatArray = np.asarray(a, dtype=np.float64) - np.asarray(b, dtype=np.float64)
     return difference
 
 

@@ -20,6 +20,7 @@ from fp2.extension import (
     MUST_NOT_LEAVE,
     PLACE_AND_TIME,
     Cut,
+    FloatArray,
     Fp2Error,
     attribute_columns,
     in_number,
@@ -193,10 +194,9 @@ SHAPES: dict[str, str] = {
 }
 """Name -> definition. The paper's own text of the concavity is garbled in print; this is the usual definition."""
 _GRID = 400  # cells along the longer side of the grid on which the parts of a mask are united
-Floats = NDArray[np.float64]
 
 
-def measure_shapes(people: pd.DataFrame, tick: Callable[[], None] = lambda: None) -> tuple[pd.DataFrame, Floats]:
+def measure_shapes(people: pd.DataFrame, tick: Callable[[], None] = lambda: None) -> tuple[pd.DataFrame, FloatArray]:
     """Return one column per entry of `SHAPES` on the index of `people`, and all visible keypoints (k, 2) as shares.
 
     What the data set does not have is NaN. `tick` is called after each row.
@@ -204,7 +204,7 @@ def measure_shapes(people: pd.DataFrame, tick: Callable[[], None] = lambda: None
     import pandas as pd
 
     rows: list[dict[str, float]] = []
-    points: list[Floats] = []
+    points: list[FloatArray] = []
     for row in people.itertuples():
         shape = geometry_of(Path(str(row.image_path)), str(row.subject_id))
         person, face = table_box(row, "box") or shape.person_box, table_box(row, "face") or shape.face_box
@@ -223,7 +223,7 @@ def shape_numbers(
     box: Sequence[float] | None,
     face: Sequence[float] | None,
     size: tuple[int, int] | None,
-) -> tuple[dict[str, float], Floats]:
+) -> tuple[dict[str, float], FloatArray]:
     """Return the numbers of a person in an image of `size` (width, height), and the visible keypoints as shares."""
     nothing = np.empty((0, 2))
     if size is None or min(size) <= 0:
@@ -310,7 +310,7 @@ def summary(numbers: pd.DataFrame) -> list[dict[str, Any]]:
     return out
 
 
-def heat_map(points: Floats) -> list[list[float]] | None:
+def heat_map(points: FloatArray) -> list[list[float]] | None:
     """Return the shares of points (k, 2) in the cells of a square grid, rows from the top; None without points."""
     inside = points[((points >= 0) & (points <= 1)).all(axis=1)] if len(points) else points
     if not len(inside):

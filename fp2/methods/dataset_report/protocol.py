@@ -20,6 +20,7 @@ from fp2.extension import (
     Config,
     Cut,
     Flag,
+    FloatArray,
     Fp2Error,
     Inputs,
     Job,
@@ -40,7 +41,7 @@ from fp2.extension import (
 )
 from fp2.methods.dataset_report import describe
 from fp2.methods.dataset_report.describe import SHAPES, heat_map, measure_shapes, summary
-from fp2.methods.dataset_report.vendi import Floats, describe_model, encoder_of, from_file, from_model, vendi
+from fp2.methods.dataset_report.vendi import describe_model, encoder_of, from_file, from_model, vendi
 from fp2.methods.fhibe.scores.features import known_attributes
 
 if TYPE_CHECKING:
@@ -230,7 +231,7 @@ class Diversity(Collects[DiversityOptions]):
                         scored.append({"variant": kind, "by": name, "group": str(group), **of_group})
         return scored, reasons, []
 
-    def _score(self, vectors: Floats, people: pd.DataFrame, config: Config) -> dict[str, Any]:
+    def _score(self, vectors: FloatArray, people: pd.DataFrame, config: Config) -> dict[str, Any]:
         options = self.options
         found = vendi(
             vectors,

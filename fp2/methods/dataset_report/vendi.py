@@ -18,16 +18,14 @@ from typing import TYPE_CHECKING, Any
 from zipfile import BadZipFile
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from fp2.extension import Config, Decoding, Fp2Error, Progress, VariantConfig
+from fp2.extension import Config, Decoding, FloatArray, Fp2Error, Progress, VariantConfig
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from fp2.methods.dual.encoder import ImageEncoder
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -111,7 +109,7 @@ def vendi(
 FIX = "Give an .npz with `image_id` (n) and `embedding` (n, d), or a table with image_id and one column per dimension"
 
 
-def from_file(path: Path, people: pd.DataFrame) -> tuple[Floats, pd.DataFrame]:
+def from_file(path: Path, people: pd.DataFrame) -> tuple[FloatArray, pd.DataFrame]:
     """Return vectors, and the people whose image has one, in the same order."""
     from fp2.extension import number_column, read_table
 
@@ -168,7 +166,7 @@ def from_model(
     variant: VariantConfig,
     store: sqlite3.Connection,
     progress: Progress,
-) -> tuple[Floats, pd.DataFrame, dict[str, int]]:
+) -> tuple[FloatArray, pd.DataFrame, dict[str, int]]:
     """Return an encoder's vectors of one image variant, their people, and reason -> number of images without one."""
     from fp2.extension import PixelIndex, show
 

@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 import numpy as np
 from annotated_types import Ge
 
-from fp2.extension import Answer, Flag, Fp2Error, Local, Number, nearest
+from fp2.extension import Answer, Flag, FloatArray, Fp2Error, Local, Number, nearest
 from fp2.methods.model_scorers.by_model import Asked, ModelScorer, Reading
-from fp2.methods.model_scorers.sequence_classifier import FloatArray, Loaded, check_head, entailment, label_names, load
+from fp2.methods.model_scorers.sequence_classifier import Loaded, check_head, entailment, label_names, load
 
 if TYPE_CHECKING:
     from fp2.extension import Checkpoint

@@ -13,16 +13,14 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
-from fp2.extension import Fp2Error
+from fp2.extension import FloatArray, Fp2Error
 
 if TYPE_CHECKING:
     from fp2.extension import Checkpoint
 
 HEAD = "ForSequenceClassification"
 _AUTO = "AutoModelForSequenceClassification"
-FloatArray = npt.NDArray[np.float64]
 
 
 def label_names(config: Mapping[str, Any]) -> list[str]:

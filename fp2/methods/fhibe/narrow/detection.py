@@ -20,7 +20,7 @@ from functools import cache
 import numpy as np
 import numpy.typing as npt
 
-from fp2.extension import Fp2Error
+from fp2.extension import BoolArray, FloatArray, Fp2Error
 from fp2.methods.fhibe.narrow import published
 from fp2.methods.fhibe.narrow.predictions import Prediction, Rle, encode_mask
 from fp2.methods.fhibe.narrow.tasks import (
@@ -35,17 +35,14 @@ from fp2.methods.fhibe.narrow.tasks import (
 from fp2.methods.fhibe.narrow.truth import Person, image_size, person_mask, polygon_mask
 from fp2.methods.fhibe_release.geometry import Geometry, Keypoint
 
-Floats = npt.NDArray[np.float64]
-Bools = npt.NDArray[np.bool_]
-
-THRESHOLDS: Floats = np.linspace(0.5, 0.95, 10)
+THRESHOLDS: FloatArray = np.linspace(0.5, 0.95, 10)
 """0.5, 0.55, ... 0.95."""
-NO_POSE: Floats = np.full((17, 2), np.nan)
+NO_POSE: FloatArray = np.full((17, 2), np.nan)
 MAX_DETECTIONS = 100
 """Detections of one image that are matched, highest scores first (COCO's `maxDets`)."""
 
 
-def overlaps(predicted: Sequence[Sequence[float] | Rle], true: Sequence[Sequence[float] | Rle]) -> Floats:
+def overlaps(predicted: Sequence[Sequence[float] | Rle], true: Sequence[Sequence[float] | Rle]) -> FloatArray:
     """Return the intersection over union of every pair, shape (n_predicted, n_true); 0 of two empty ones.
 
     predicted, true : boxes (x, y, width, height) in pixels, or masks of one size; all of one kind.
@@ -53,11 +50,11 @@ def overlaps(predicted: Sequence[Sequence[float] | Rle], true: Sequence[Sequence
     from pycocotools.mask import iou
 
     ious = iou(list(predicted), list(true), [0] * len(true)) if predicted and true else 0.0
-    table: Floats = np.nan_to_num(np.asarray(ious, dtype=np.float64)) + np.zeros((len(predicted), len(true)))
+    table: FloatArray = np.nan_to_num(np.asarray(ious, dtype=np.float64)) + np.zeros((len(predicted), len(true)))
     return table
 
 
-def matches(overlap: Floats, scores: npt.ArrayLike, threshold: float) -> npt.NDArray[np.int64]:
+def matches(overlap: FloatArray, scores: npt.ArrayLike, threshold: float) -> npt.NDArray[np.int64]:
     """Return the detection that is matched with each person at `threshold`, -1 for none.
 
     Parameters
@@ -78,7 +75,7 @@ def matches(overlap: Floats, scores: npt.ArrayLike, threshold: float) -> npt.NDA
     return taken
 
 
-def matched_at(overlap: Floats, scores: npt.ArrayLike) -> Bools:
+def matched_at(overlap: FloatArray, scores: npt.ArrayLike) -> BoolArray:
     """Return whether each person is matched at each of `THRESHOLDS`, shape (n_thresholds, n_people)."""
     return np.array([matches(overlap, scores, float(threshold)) >= 0 for threshold in THRESHOLDS], dtype=bool)
 
@@ -133,10 +130,10 @@ def _predicted_mask(prediction: Prediction, size: tuple[int, int]) -> Rle:
 
 def _add_rows(
     group: list[Person],
-    table: Floats,
+    table: FloatArray,
     predictions: list[Prediction],
     scores: TaskScores,
-    outlined: Floats | None = None,
+    outlined: FloatArray | None = None,
 ) -> None:
     """Add the rows of one image from its overlaps, shape (n_found, n_people).
 
@@ -144,7 +141,7 @@ def _add_rows(
     """
     confidence = [prediction.score for prediction in predictions]
     hits = matched_at(table, confidence)
-    recall: Floats = hits.mean(axis=0, dtype=np.float64)
+    recall: FloatArray = hits.mean(axis=0, dtype=np.float64)
     best = table.max(axis=0, initial=0.0)
     at_half = matches(table, confidence, FOUND_AT) >= 0
     theirs = (table if outlined is None else outlined).max(axis=0, initial=0.0)
@@ -163,13 +160,13 @@ def at(threshold: float) -> str:
 
 
 PCK_AT = 0.5
-PCK_THRESHOLDS: Floats = np.linspace(0.1, 0.9, 9)
+PCK_THRESHOLDS: FloatArray = np.linspace(0.1, 0.9, 9)
 """The nine thresholds over which FHIBE's published code takes the mean."""
 PCK_LIMITS: dict[str, npt.ArrayLike] = {"paper": PCK_AT, "api": PCK_THRESHOLDS, "head": 0.5 * 0.6}
 """`task.options.pck` -> face diagonals within which a keypoint is correct; `head`: half of MPII's head length."""
 
 
-def coco_points(keypoints: Mapping[str, Keypoint]) -> tuple[Floats, Bools]:
+def coco_points(keypoints: Mapping[str, Keypoint]) -> tuple[FloatArray, BoolArray]:
     """Return the positions (17, 2) of COCO's keypoints, NaN for hidden or absent ones, and which are visible (17,)."""
     places, visible = np.full((17, 2), np.nan), np.zeros(17, dtype=bool)
     for index, name in enumerate(COCO_KEYPOINTS):
@@ -179,7 +176,9 @@ def coco_points(keypoints: Mapping[str, Keypoint]) -> tuple[Floats, Bools]:
     return places, visible
 
 
-def pck(predicted: Floats, true: Floats, visible: Bools, diagonal: float, at: npt.ArrayLike = PCK_AT) -> float:
+def pck(
+    predicted: FloatArray, true: FloatArray, visible: BoolArray, diagonal: float, at: npt.ArrayLike = PCK_AT
+) -> float:
     """Return the share of the visible keypoints within `at` face diagonals, mean over the values of `at`.
 
     Parameters
@@ -203,7 +202,7 @@ def pck(predicted: Floats, true: Floats, visible: Bools, diagonal: float, at: np
         return float((distance[:, None] <= limits[None, :]).mean())
 
 
-def oks(predicted: Floats, true: Floats, visible: Bools, area: float) -> float:
+def oks(predicted: FloatArray, true: FloatArray, visible: BoolArray, area: float) -> float:
     """Return the object keypoint similarity, 0 to 1: mean of exp(-d^2 / (2 area (2 sigma)^2)).
 
     `area` is the person's in square pixels, sigma COCO's for each keypoint. A keypoint that was not found (NaN) counts
@@ -218,11 +217,11 @@ def oks(predicted: Floats, true: Floats, visible: Bools, area: float) -> float:
 
 
 @cache
-def coco_sigmas() -> Floats:
+def coco_sigmas() -> FloatArray:
     """Return COCO's annotation error of each keypoint, as a share of the person's scale, shape (17,)."""
     from pycocotools.cocoeval import Params
 
-    sigmas: Floats = Params("keypoints").kpt_oks_sigmas
+    sigmas: FloatArray = Params("keypoints").kpt_oks_sigmas
     return sigmas
 
 
@@ -273,7 +272,11 @@ def score_poses(
 
 
 def _published_pose(
-    geometry: Geometry, predictions: list[Prediction], points: Floats, truth: tuple[Floats, Bools], diagonal: float
+    geometry: Geometry,
+    predictions: list[Prediction],
+    points: FloatArray,
+    truth: tuple[FloatArray, BoolArray],
+    diagonal: float,
 ) -> dict[str, float | None]:
     """Return PCK and OKS recall of the evaluation code: OKS is of the pose that fits best, whosever it is."""
     true, visible = truth
@@ -287,13 +290,17 @@ def _published_pose(
     }
 
 
-def _keypoints(predictions: Sequence[Prediction]) -> list[Floats]:
+def _keypoints(predictions: Sequence[Prediction]) -> list[FloatArray]:
     return [prediction.keypoints for prediction in predictions if prediction.keypoints is not None]
 
 
 def _assign(
-    group: list[Person], geometries: list[Geometry], predictions: list[Prediction], scores: TaskScores, chosen: Bools
-) -> list[Floats]:
+    group: list[Person],
+    geometries: list[Geometry],
+    predictions: list[Prediction],
+    scores: TaskScores,
+    chosen: BoolArray,
+) -> list[FloatArray]:
     """Return each person's pose: the one of highest score that names them, else the matched one; NaN without either."""
     given = sorted((p for p in predictions if p.subject_id is not None), key=lambda p: p.score)
     named = {p.subject_id: p.keypoints for p in given}

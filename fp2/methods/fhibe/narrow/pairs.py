@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
+from fp2.extension import FloatArray
+
 Ints = npt.NDArray[np.int64]
 Pairs = tuple[Ints, Ints]
 """Indices of the first and the second face of each pair."""
@@ -40,17 +41,17 @@ class Rates:
     tar_high: float | None = None
 
 
-def prepare(embeddings: npt.ArrayLike, similarity: str) -> Floats:
+def prepare(embeddings: npt.ArrayLike, similarity: str) -> FloatArray:
     """Return embeddings (n, d) as `compare` takes them: of length 1 for cosine, unchanged for Euclidean."""
     array = np.asarray(embeddings, dtype=np.float64)
     if similarity == "euclidean":
         return array
     length = np.linalg.norm(array, axis=1, keepdims=True)
-    ready: Floats = np.divide(array, length, out=np.zeros_like(array), where=length > 0)
+    ready: FloatArray = np.divide(array, length, out=np.zeros_like(array), where=length > 0)
     return ready
 
 
-def compare(embeddings: Floats, pairs: Pairs, similarity: str) -> Floats:
+def compare(embeddings: FloatArray, pairs: Pairs, similarity: str) -> FloatArray:
     """Return the similarity of the two faces of each pair: the cosine, or minus the Euclidean distance."""
     first, second = pairs
     parts = []
@@ -60,7 +61,7 @@ def compare(embeddings: Floats, pairs: Pairs, similarity: str) -> Floats:
     return np.concatenate(parts) if parts else np.zeros(0)
 
 
-def threshold_at(different: Floats, far: float = FAR) -> float:
+def threshold_at(different: FloatArray, far: float = FAR) -> float:
     """Return the lowest threshold at which at most `far` of the impostor pairs are at or above it.
 
     With fewer than 1/`far` pairs that is just above the most similar one.
@@ -70,7 +71,7 @@ def threshold_at(different: Floats, far: float = FAR) -> float:
     return float(np.nextafter(np.partition(different, rank)[rank], np.inf))
 
 
-def curve(same: Floats, different: Floats, fars: Sequence[float]) -> dict[str, Any]:
+def curve(same: FloatArray, different: FloatArray, fars: Sequence[float]) -> dict[str, Any]:
     """Return `curve`, the true acceptance rate at each of `fars`; nothing without them or without impostor pairs."""
     if not fars or not len(different):
         return {}
@@ -79,7 +80,7 @@ def curve(same: Floats, different: Floats, fars: Sequence[float]) -> dict[str, A
 
 
 def rates(
-    same: Floats, different: Floats, subjects: npt.NDArray[np.object_], *, far: float = FAR, seed: int = 0
+    same: FloatArray, different: FloatArray, subjects: npt.NDArray[np.object_], *, far: float = FAR, seed: int = 0
 ) -> Rates:
     """Return threshold and acceptance rates, with a 95 % interval of the TAR (1,000 bootstrap resamples of subjects).
 

@@ -17,10 +17,9 @@ from typing import Any, TypedDict
 import numpy as np
 import numpy.typing as npt
 
-from fp2.extension import Fp2Error, nearest, normal_id, plural
+from fp2.extension import FloatArray, Fp2Error, nearest, normal_id, plural
 from fp2.methods.fhibe.narrow.tasks import BODY_PARTS, BOX, EMBEDDING, GENERATED, MASK, PARSING, PARTS, POSE, NarrowTask
 
-Floats = npt.NDArray[np.float64]
 Pixels = npt.NDArray[np.uint8]
 _NUMBERS = ("lpips", "psnr", "identity")
 _OF_PEOPLE = ("person_detection", "person_segmentation", "pose_estimation", "body_part_detection")
@@ -51,8 +50,8 @@ class Prediction:
     score: float = 1.0
     box: tuple[float, float, float, float] | None = None
     mask: Rle | None = None
-    keypoints: Floats | None = None
-    embedding: Floats | None = None
+    keypoints: FloatArray | None = None
+    embedding: FloatArray | None = None
     file: Path | None = None
     numbers: Mapping[str, float] = field(default_factory=dict)
     labels: Pixels | None = None
@@ -145,7 +144,7 @@ class _Entry:
             raise self.error(f"{name} is not finite")
         return number
 
-    def vector(self, name: str, fix: str, *, finite: bool = True) -> Floats:
+    def vector(self, name: str, fix: str, *, finite: bool = True) -> FloatArray:
         values = self.decoded(name, fix)
         if not isinstance(values, Sequence):
             raise self.error(f"{name} is not a list of numbers", fix)

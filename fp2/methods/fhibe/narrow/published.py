@@ -20,11 +20,11 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
+from fp2.extension import BoolArray, FloatArray
 from fp2.methods.fhibe_release.geometry import Geometry
 
-Floats = npt.NDArray[np.float64]
-THRESHOLDS: Floats = np.arange(0.5, 1, 0.05)
-PCK_THRESHOLDS: Floats = np.arange(0.1, 1, 0.1)
+THRESHOLDS: FloatArray = np.arange(0.5, 1, 0.05)
+PCK_THRESHOLDS: FloatArray = np.arange(0.1, 1, 0.1)
 SIDE = 256
 
 TITLES = {
@@ -51,7 +51,7 @@ def share_reached(value: float) -> float:
     return float((value >= THRESHOLDS).mean())
 
 
-def person_mask(geometry: Geometry, size: tuple[int, int]) -> Bools | None:
+def person_mask(geometry: Geometry, size: tuple[int, int]) -> BoolArray | None:
     """Return the union of a person's polygons with their outlines, shape (height, width); None without polygons."""
     polygons = [polygon for parts in geometry.polygons.values() for polygon in parts]
     return filled_polygons(size, polygons) if polygons else None
@@ -81,12 +81,11 @@ def psnr(generated: npt.NDArray[np.uint8], true: npt.NDArray[np.uint8]) -> float
     return float(-10 * np.log10(error + 1e-8))
 
 
-Bools = npt.NDArray[np.bool_]
 Ints = npt.NDArray[np.int64]
 _BITS = 16
 
 
-def filled_polygons(size: tuple[int, int], polygons: Iterable[npt.ArrayLike]) -> Bools:
+def filled_polygons(size: tuple[int, int], polygons: Iterable[npt.ArrayLike]) -> BoolArray:
     """Return the union of filled polygons with their outlines, shape (height, width): the person mask of that code.
 
     It cuts off the decimals of the vertices and fills with OpenCV's `fillPoly`, which also sets every pixel of the
@@ -114,7 +113,7 @@ def filled_polygons(size: tuple[int, int], polygons: Iterable[npt.ArrayLike]) ->
     return inside
 
 
-def _fill(inside: Bools, start: Ints, end: Ints) -> None:
+def _fill(inside: BoolArray, start: Ints, end: Ints) -> None:
     """Set the pixels between an odd and the next even crossing of each row."""
     height, width = inside.shape
     sloped = start[:, 1] != end[:, 1]
@@ -140,7 +139,7 @@ def _fill(inside: Bools, start: Ints, end: Ints) -> None:
     inside |= np.cumsum(change, axis=1)[:, :-1] > 0
 
 
-def _outline(inside: Bools, start: Ints, end: Ints) -> None:
+def _outline(inside: BoolArray, start: Ints, end: Ints) -> None:
     """Set the pixels of every edge."""
     height, width = inside.shape
     leftwards = (start[:, 0] > end[:, 0])[:, None]

@@ -10,17 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import numpy.typing as npt
-
-from fp2.extension import Fp2Error
+from fp2.extension import BoolArray, Fp2Error
 from fp2.methods.fhibe_release.geometry import Box, Geometry, annotation_path, read_geometry
 from fp2.methods.fhibe_release.masks import mask_array, region_mask
 
 if TYPE_CHECKING:
     import pandas as pd
 
-Bools = npt.NDArray[np.bool_]
 _CROP = "faces_crop_"
 
 
@@ -115,14 +111,14 @@ def image_size(path: Path, geometry: Geometry) -> tuple[int, int]:
         raise Fp2Error(f"the image cannot be read: {type(error).__name__}", where=str(path)) from None
 
 
-def polygon_mask(geometry: Geometry, size: tuple[int, int]) -> Bools | None:
+def polygon_mask(geometry: Geometry, size: tuple[int, int]) -> BoolArray | None:
     """Return the union of a person's polygons, shape (height, width); None if there are none or it is empty."""
     shapes = [polygon.tolist() for parts in geometry.polygons.values() for polygon in parts if len(polygon) >= 3]
     mask = mask_array(region_mask(size, shapes))
     return mask if mask.any() else None
 
 
-def person_mask(person: Person, geometry: Geometry, size: tuple[int, int]) -> Bools | None:
+def person_mask(person: Person, geometry: Geometry, size: tuple[int, int]) -> BoolArray | None:
     """Return the mask of a person, shape (height, width): the union of their polygons, or their mask file.
 
     None if the data have neither, or an empty one.

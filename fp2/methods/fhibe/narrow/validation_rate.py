@@ -18,11 +18,12 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from fp2.methods.fhibe.narrow.pairs import FAR, MAX_PAIRS, Floats, Ints, Pairs
+from fp2.extension import FloatArray
+from fp2.methods.fhibe.narrow.pairs import FAR, MAX_PAIRS, Ints, Pairs
 
 _DRAW_SEED, _ORDER_SEED = 7789, 11
 _FOLDS = 10
-_THRESHOLDS: Floats = np.arange(-1, 1, 0.001)
+_THRESHOLDS: FloatArray = np.arange(-1, 1, 0.001)
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,7 @@ class Validation:
     n_subjects: int
 
 
-def validation_rate(embeddings: Floats, subjects: Sequence[str], paths: Sequence[str]) -> Validation | None:
+def validation_rate(embeddings: FloatArray, subjects: Sequence[str], paths: Sequence[str]) -> Validation | None:
     """Return the validation rate of a group of faces; None without genuine or impostor pairs.
 
     Parameters
@@ -90,7 +91,7 @@ def _drawn(code: Ints, rng: random.Random, *, same: bool) -> Pairs:
     return first, second
 
 
-def cross_validated(distance: Floats, genuine: npt.NDArray[np.bool_]) -> tuple[float, float]:
+def cross_validated(distance: FloatArray, genuine: npt.NDArray[np.bool_]) -> tuple[float, float]:
     """Return mean and standard deviation over folds of the rate of accepted genuine pairs.
 
     Parameters

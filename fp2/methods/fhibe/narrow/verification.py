@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from fp2.extension import ATTRIBUTE_PREFIX, Fp2Error
+from fp2.extension import ATTRIBUTE_PREFIX, BoolArray, FloatArray, Fp2Error
 from fp2.methods.fhibe.narrow import pairs
 from fp2.methods.fhibe.narrow.faces import by_face
-from fp2.methods.fhibe.narrow.pairs import Floats, Pairs
+from fp2.methods.fhibe.narrow.pairs import Pairs
 from fp2.methods.fhibe.narrow.predictions import Prediction
 from fp2.methods.fhibe.narrow.tasks import NO_FACE_BOX, NarrowTask, TaskScores
 from fp2.methods.fhibe.narrow.truth import Person
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
     from fp2.extension import Cut
 
-Bools = npt.NDArray[np.bool_]
 TONES = ("I", "II", "III", "IV", "V", "VI")
 FARS = (0.1, 0.03, 0.01, 0.003, 0.001)
 """False acceptance rates of the curves."""
@@ -42,7 +41,7 @@ class Faces:
     """Faces, their embeddings (n, d), and whether the model detected a face there (a score above 0)."""
 
     people: list[Person]
-    vectors: Floats
+    vectors: FloatArray
     detected: list[bool]
 
 
@@ -137,12 +136,12 @@ def verify(
 def _whole(
     people: Sequence[Person],
     facts: Mapping[str, list[tuple[str, ...]]],
-    ready: Floats,
+    ready: FloatArray,
     similarity: str,
     seed: int,
     min_subjects: int,
     fars: Sequence[float],
-) -> tuple[dict[str, Any], tuple[Pairs, Bools]]:
+) -> tuple[dict[str, Any], tuple[Pairs, BoolArray]]:
     """Return protocol (ii), and the genuine pairs with whether each is accepted."""
     subjects = [person.subject_id for person in people]
     pronouns = [frozenset(own) for own in facts.get("pronoun", [("",)] * len(people))]
@@ -171,7 +170,7 @@ def _whole(
 
 def _judged(
     pairs_of_faces: Pairs,
-    wrong: Bools,
+    wrong: BoolArray,
     subjects: Sequence[str],
     pronouns: Sequence[frozenset[str]],
     styles: npt.NDArray[np.int64],
@@ -191,8 +190,8 @@ def _judged(
 
 
 def _hairstyle_errors(
-    genuine: tuple[Pairs, Bools],
-    impostor: tuple[Pairs, Bools],
+    genuine: tuple[Pairs, BoolArray],
+    impostor: tuple[Pairs, BoolArray],
     subjects: Sequence[str],
     facts: Mapping[str, list[tuple[str, ...]]],
     min_subjects: int,
@@ -240,7 +239,7 @@ def _missed(genuine: pd.DataFrame, min_subjects: int) -> dict[str, Any]:
 def _groups(
     people: Sequence[Person],
     table: pd.DataFrame,
-    vectors: tuple[Floats, Floats | None],
+    vectors: tuple[FloatArray, FloatArray | None],
     similarity: str,
     cut: Cut,
     seed: int,

@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from fp2.extension import ATTRIBUTE_PREFIX
+from fp2.extension import ATTRIBUTE_PREFIX, FloatArray
 
 if TYPE_CHECKING:
     import pandas as pd
 
-FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.intp]
 IS = " = "
 

@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fp2.extension import count_and_sum
+from fp2.extension import FloatArray, count_and_sum
 from fp2.methods.fhibe.scores.design import FeatureMatrix, make_design
 from fp2.methods.fhibe.scores.importances import (
     Data,
     ErrorModelOptions,
-    FloatArray,
     IntArray,
     cross_validate,
     explained,

@@ -21,10 +21,9 @@ from typing import Annotated, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fp2.extension import Fp2Error, Range, count_and_sum
+from fp2.extension import FloatArray, Fp2Error, Range, count_and_sum
 from fp2.methods.fhibe.scores.design import FeatureMatrix
 
-FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.intp]
 _FEW_COLUMNS, _MANY_ROWS, _MOST_THREADS = 10, 2000, 8
 _CHUNK = 500  # resamples at once

@@ -25,15 +25,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fp2.extension import ATTRIBUTE_PREFIX, JOIN, Cut, Range, attribute_columns
+from fp2.extension import ATTRIBUTE_PREFIX, JOIN, BoolArray, Cut, FloatArray, Range, attribute_columns
 from fp2.methods.fhibe.scores.benchmark import BenchmarkOptions, benchmark
 from fp2.methods.fhibe.scores.design import IS, FeatureMatrix
 
 if TYPE_CHECKING:
     import pandas as pd
 
-FloatArray = NDArray[np.float64]
-BoolArray = NDArray[np.bool_]
 Rule = dict[str, Any]
 _CHUNK = 200  # permutations at once
 _COMMON = 0.8  # an item of more images than this says little

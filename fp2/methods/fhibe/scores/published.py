@@ -17,9 +17,9 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from fp2.extension import LABEL_JOIN
+from fp2.extension import LABEL_JOIN, FloatArray
 from fp2.methods.fhibe_release import vocab
 
 if TYPE_CHECKING:
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
     from fp2.extension import Cut, DisparityRow
 
-FloatArray = NDArray[np.float64]
 EQUAL_MEDIANS = (
     "equal_medians",
     2,

@@ -18,14 +18,13 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from fp2.extension import YES_NO_NUMBERS, Question
+from fp2.extension import YES_NO_NUMBERS, FloatArray, Question
 from fp2.methods.peeps.planted.truth import EVERY_PROBE, LEVELS, PlantedTruth, Points, PointSums, Rate, YesNoTruth
 
 TEXT_METHOD = "planted/1"
 _NO_RATE = Rate()
 _NO_POINTS: Points = {}
 
-Floats = npt.NDArray[np.float64]
 Bits = npt.NDArray[np.uint64]
 
 
@@ -79,16 +78,16 @@ def hashed(head: str, name: Sequence[str]) -> bytes:
     return hashlib.blake2b("\x1f".join((TEXT_METHOD, head, *name)).encode("utf-8", "replace"), digest_size=32).digest()
 
 
-def uniform(bits: Bits) -> Floats:
+def uniform(bits: Bits) -> FloatArray:
     """Return uniform numbers strictly between 0 and 1 from the upper 53 of 64 random bits."""
     return ((bits >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
 
 
-def normal(uniforms: Floats) -> Floats:
+def normal(uniforms: FloatArray) -> FloatArray:
     """Return standard normal numbers by inverse transform sampling."""
     from scipy.special import ndtri
 
-    numbers: Floats = ndtri(uniforms)
+    numbers: FloatArray = ndtri(uniforms)
     return numbers
 
 
@@ -114,14 +113,14 @@ def _refusal(truth: PlantedTruth, sums: PointSums, probe: str | None, case: Case
     return sum(sums.probability(rate, case.attributes) for rate in rates)
 
 
-def _normal_by_name(seed: int, names: Sequence[tuple[str, ...]]) -> Floats:
+def _normal_by_name(seed: int, names: Sequence[tuple[str, ...]]) -> FloatArray:
     """Return a standard normal number for each name, equal for equal names; each name is hashed once."""
     places = {name: index for index, name in enumerate(dict.fromkeys(names))}
     numbers = normal(_uniforms(seed, list(places))[:, 0])
     return numbers[[places[name] for name in names]]
 
 
-def _uniforms(seed: int, names: Sequence[tuple[str, ...]]) -> Floats:
+def _uniforms(seed: int, names: Sequence[tuple[str, ...]]) -> FloatArray:
     """Return (n, 4) independent uniform numbers strictly between 0 and 1, by `seed` and name."""
     data = b"".join(hashed(str(seed), name) for name in names)
     return uniform(np.frombuffer(data, dtype="<u8").reshape(-1, 4))
@@ -204,13 +203,13 @@ def unknown_trait(planted: YesNoTruth, question: Question) -> str | None:
 
 def _log_odds(
     truth: PlantedTruth, images: Sequence[SubjectImage], questions: Sequence[Question], sums: PointSums
-) -> Floats:
+) -> FloatArray:
     planted = truth.yes_no
     words = [_word(question) for question in questions]
     valence = np.array([planted.valence_of.get(word, 0.0) for word in words])
     affected = valence * np.array([word not in planted.unaffected for word in words])
     group = np.array([sums.points(planted.effects, image.attributes) for image in images])
-    found: Floats = _items(truth, questions, words) + np.outer(group, affected)
+    found: FloatArray = _items(truth, questions, words) + np.outer(group, affected)
     found += _noise(truth, images, questions, valence)
     for word, table in planted.trait_effects.items():
         places = [index for index, other in enumerate(words) if other == word]
@@ -219,7 +218,7 @@ def _log_odds(
     return found
 
 
-def _items(truth: PlantedTruth, questions: Sequence[Question], words: Sequence[str]) -> Floats:
+def _items(truth: PlantedTruth, questions: Sequence[Question], words: Sequence[str]) -> FloatArray:
     """Return the log odds (1, n_questions) that are the same for every subject."""
     planted = truth.yes_no
     of_word = normal(uniform(_keys(truth, [("trait", word) for word in words])))
@@ -229,19 +228,19 @@ def _items(truth: PlantedTruth, questions: Sequence[Question], words: Sequence[s
         planted.base + planted.traits.get(word, planted.trait_sd * drawn) + planted.templates.get(q.template, 0.0)
         for q, word, drawn in zip(questions, words, of_word, strict=True)
     ]
-    found: Floats = (np.array(base) + planted.item_sd * of_item)[None, :]
+    found: FloatArray = (np.array(base) + planted.item_sd * of_item)[None, :]
     return found
 
 
 def _noise(
-    truth: PlantedTruth, images: Sequence[SubjectImage], questions: Sequence[Question], valence: Floats
-) -> Floats:
+    truth: PlantedTruth, images: Sequence[SubjectImage], questions: Sequence[Question], valence: FloatArray
+) -> FloatArray:
     """Return what subjects (the same in every template) and images add: (n_images, n_questions)."""
     noise = truth.yes_no.noise
     subjects = _keys(truth, [("person", image.subject_id) for image in images])
     of_images = _of_images(truth, images, "image")
     traits = _keys(truth, [("trait", _word(question)) for question in questions])
-    found: Floats = np.zeros((len(images), len(questions)))
+    found: FloatArray = np.zeros((len(images), len(questions)))
     if noise.subject_sd:
         found += noise.subject_sd * np.sqrt(noise.traits) * normal(uniform(subjects))[:, None]
         found += noise.subject_sd * np.sqrt(1 - noise.traits) * normal(uniform(_pairs(subjects, traits)))
