@@ -383,6 +383,7 @@ CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shuti
 
 
 @pytest.mark.thorough
+@pytest.mark.package(name="maintenance")
 @pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed to open the page with")
 def test_the_printed_links_open_the_runs_in_the_ui(
     logged_twice: tuple[Bench, list[Any]], capsys: pytest.CaptureFixture[str]
@@ -391,6 +392,7 @@ def test_the_printed_links_open_the_runs_in_the_ui(
     from playwright.sync_api import sync_playwright
 
     from fp2.app import places_of
+    from fp2.methods.maintenance.ui import FIRST_PORT
 
     bench, (outcome, other) = logged_twice
     config = bench.config("tracking=mlflow")
@@ -402,15 +404,15 @@ def test_the_printed_links_open_the_runs_in_the_ui(
         taken = stack.enter_context(socket.socket())
         with suppress(OSError):  # another program has it in fact
             taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            taken.bind((ui.HOST, ui.FIRST_PORT))
+            taken.bind((ui.UI_HOST, FIRST_PORT))
             taken.listen()
         server = stack.enter_context(subprocess.Popen(command, stdout=subprocess.PIPE, text=True))
         stack.callback(server.terminate)
         assert server.stdout is not None
         charts, link = (server.stdout.readline().split()[-1] for _ in range(2))
         port = ui.running_port(config)
-        assert port not in (None, ui.FIRST_PORT)
-        assert {one.partition("#")[0] for one in (charts, link)} == {f"http://{ui.HOST}:{port}/"}
+        assert port not in (None, FIRST_PORT)
+        assert {one.partition("#")[0] for one in (charts, link)} == {f"http://{ui.UI_HOST}:{port}/"}
         assert not set(link) & set('[]" ')
         assert fp2("ui", outcome.run_id, *bench.paths) == 0  # the UI runs: its links, and no second server
         assert capsys.readouterr().out.split() == ["MLflow", charts, "run", places_of(config, outcome)["MLflow"]]

@@ -15,8 +15,8 @@ from bench import Bench
 from tiny_classifiers import save_classifier
 
 from fp2.errors import Fp2Error
+from fp2.methods.model_scorers import classifier
 from fp2.methods.model_scorers.by_model import Resources
-from fp2.scorers import classifier
 from fp2.scorers.registry import build_scorer
 from fp2.store.rows import ResponseStore
 
