@@ -16,7 +16,7 @@ from fp2.data.base import data_source
 from fp2.data.image_size import check_image_size
 from fp2.engines.build import engine_class, engine_options
 from fp2.engines.pins import pinned_revision
-from fp2.errors import Fp2Error, nearest
+from fp2.errors import Fp2Error, check_names, nearest
 from fp2.plugins import SCORERS, as_user_error, checker, installed
 from fp2.tables import DTYPES, IMAGE_BACKENDS, QUANTISATIONS, RESAMPLE
 
@@ -179,9 +179,7 @@ def looks_random(name: str) -> bool:
 
 def _check_probes(c: Config) -> None:
     known_probes = c.probe.templates or c.probe.probes  # templates make a probe each, in place of the file's
-    for probe in c.probe.select or []:
-        if probe not in known_probes:
-            raise Fp2Error(f"unknown probe {probe!r}", where="probe.select", fix=nearest(probe, known_probes))
+    check_names(c.probe.select or (), known_probes, "unknown probe", "probe.select")
     scorer_names = {*c.scorer, *installed(SCORERS)}
     if c.analysis.primary not in scorer_names:
         fix = nearest(c.analysis.primary, scorer_names)

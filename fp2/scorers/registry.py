@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, is_dataclass, replace
 from typing import TYPE_CHECKING, Literal, cast, get_type_hints
 
-from fp2.errors import Fp2Error, nearest
+from fp2.errors import Fp2Error, check_names
 from fp2.notes import Note, NoteKind, Stage, as_notes
 from fp2.plugins import SCORERS, check_members, installed, load, read_options
 from fp2.scorers.base import AsksModel, BaseScorer, ReadsAnswers, Scored, Scorer
@@ -106,8 +106,7 @@ def _call(factory: Callable[..., object], name: str, arguments: dict[str, object
     if "name" in accepted:
         arguments.setdefault("name", name)
     if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in accepted.values()):
-        if unknown := next((key for key in arguments if key not in accepted), None):
-            raise Fp2Error(f"unknown key {unknown!r}", where=where, fix=nearest(unknown, accepted))
+        check_names(arguments, accepted, "unknown key", where)
         if missing := [
             key for key, parameter in accepted.items() if parameter.default is parameter.empty and key not in arguments
         ]:

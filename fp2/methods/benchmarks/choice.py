@@ -28,6 +28,7 @@ from fp2.extension import (
     ReadsAnswers,
     Scored,
     attribute_columns,
+    check_names,
     item_name,
     nearest,
 )
@@ -94,9 +95,7 @@ class ChoiceScorer(BaseScorer, ReadsAnswers):
 
     def check_people(self, people: pd.DataFrame, battery: Battery | None) -> None:
         """Raise for an attribute that the people lack."""
-        present = attribute_columns(people)
-        for name in sorted(set(self.attributes) - set(present)):
-            raise Fp2Error(f"the people have no attribute {name!r}", where="scorer", fix=nearest(name, present))
+        check_names(sorted(self.attributes), attribute_columns(people), "the people have no attribute", "scorer")
 
     def with_columns(self, answers: pd.DataFrame, people: pd.DataFrame, battery: Battery | None) -> pd.DataFrame:
         """Return the answers with their choices (`with_choices`) and the attributes of their subjects."""

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 import numpy as np
 from annotated_types import Ge
 
-from fp2.extension import Answer, Flag, FloatArray, Fp2Error, Local, Number, nearest
+from fp2.extension import Answer, Flag, FloatArray, Fp2Error, Local, Number, check_names
 from fp2.methods.model_scorers.by_model import Asked, ModelScorer, Reading
 from fp2.methods.model_scorers.sequence_classifier import Loaded, check_head, entailment, label_names, load
 
@@ -135,8 +135,7 @@ class Classifier(ModelScorer):
     def _check_labels(self, labels: Sequence[str]) -> None:
         where = f"scorer.{self.name}.labels"
         assert self.labels is not None
-        if unknown := next((name for name in self.labels if name not in labels), None):
-            raise Fp2Error(f"the checkpoint has no label {unknown!r}", where=where, fix=nearest(unknown, labels))
+        check_names(self.labels, labels, "the checkpoint has no label", where)
         if missing := [name for name in labels if name not in self.labels]:
             message = f"the checkpoint's label {', '.join(missing)} has no number"
             raise Fp2Error(message, where=where, fix="Give every label one; 0 where it counts as neutral")

@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from fp2.extension import Fp2Error, digest, nearest, read_yaml
+from fp2.extension import Fp2Error, check_names, digest, nearest, read_yaml
 
 PACKAGED = Path(__file__).parent / "rubrics"
 _KEYS = ("name", "version", "higher_is_better", "smallest_effect", "instructions", "labels")
@@ -57,9 +57,7 @@ def load_rubric(reference: str) -> Rubric:
         raise Fp2Error(f"there is no rubric {reference!r}", fix=fix)
     content = read_yaml(path)
     where = str(path)
-    for key in content:
-        if key not in _KEYS:
-            raise Fp2Error(f"unknown key {key!r}", where=where, fix=nearest(str(key), _KEYS))
+    check_names(content, _KEYS, "unknown key", where)
     if missing := [key for key in _KEYS if key not in content]:
         raise Fp2Error(f"a rubric needs {', '.join(missing)}", where=where)
     found = content["labels"]

@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fp2.extension import FORMS, Fp2Error, load, nearest, read_installed
+from fp2.extension import FORMS, Fp2Error, check_names, load, nearest, read_installed
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -79,8 +79,7 @@ def form_of(path: Path, name: str | None = None, *, where: str = "engine.format"
         If there is no such form, or none has the suffix.
     """
     if name is not None:
-        if name not in forms():
-            raise Fp2Error(f"unknown form {name!r}", where=where, fix=nearest(name, forms()))
+        check_names([name], forms(), "unknown form", where)
         return forms()[name]
     fitting = [form for form in forms().values() if path.suffix.lower() in form.suffixes]
     if not fitting:
